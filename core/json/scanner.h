@@ -1,0 +1,65 @@
+/*
+ * A strict JSON scanner (RFC 8259) that validates and finds spans, and never builds anything.
+ *
+ * Two ways of use: scan_validate walks untrusted bytes once, with an explicit stack (no recursion), and optionally notes the
+ * members of the top-level object; the scan_* walkers go through text that was validated before and need not check again.
+ * Thread: any; no state outside the arguments.
+ */
+#ifndef JSON_SCANNER_H
+#define JSON_SCANNER_H
+
+#include <coordinator/base.h>
+
+enum { JSON_MAX_DEPTH = 512 };
+
+/* A value inside a text: bytes [begin, end). */
+struct json_span {
+    size_t begin;
+    size_t end;
+};
+
+struct json_member {
+    struct json_span key; /* with its quotes; begin = end for array elements */
+    struct json_span value;
+};
+
+/* What was wrong, and at which byte. `reason` is a constant such as "control character in a string". */
+struct json_error {
+    size_t offset;
+    const char *reason;
+};
+
+/* Called for each member of the top-level object (or element of the top-level array) in order; false stops with "memory is short". */
+typedef bool json_member_fn(void *context, const struct json_member *member);
+
+/* True when `text` is exactly one JSON value with white space around it. `error` and `member` may be NULL. */
+bool json_validate(coord_slice text, struct json_error *error, json_member_fn *member, void *context);
+
+/* COORD_JSON_… of the value that begins at `text.data[at]` (a validated text). */
+int32_t json_type_at(coord_slice text, size_t at);
+
+/* First byte at or after `at` that is no white space. */
+size_t json_skip_space(coord_slice text, size_t at);
+
+/* End of the value that begins at `at` (validated text). Must go through long arrays of numbers and long strings quickly. */
+size_t json_skip_value(coord_slice text, size_t at);
+
+/*
+ * Iterates the members of the object, or elements of the array, that begins at `container` (validated text). `*cursor`
+ * starts at 0. False when there are no more.
+ */
+bool json_next_member(coord_slice text, size_t container, size_t *cursor, struct json_member *member);
+
+/* True when the quoted string `key` (with its quotes, validated) says `name` once unescaped. */
+bool json_key_is(coord_slice key, coord_slice name);
+
+/*
+ * Unescapes the quoted string `quoted` into `out`, which has room for at least quoted.size bytes, and returns the length.
+ * Lone surrogate escapes become U+FFFD. Without a backslash the caller may use the bytes between the quotes as they are.
+ */
+size_t json_unescape(coord_slice quoted, char *out);
+
+/* Counts the elements of the array that begins at `at` (validated text) if all are integers 0 … 2^53; false otherwise. */
+bool json_count_ids(coord_slice text, size_t at, uint64_t *count);
+
+#endif

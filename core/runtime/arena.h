@@ -1,0 +1,38 @@
+/*
+ * Memory with one lifetime: many small allocations, freed in one go.
+ *
+ * Invariant: what the arena gave out stays where it is until arena_release. Blocks of 64 KiB and more are separate. A
+ * released arena keeps its first block, so that one made for a request can serve the next without malloc.
+ * Thread: whoever owns it.
+ */
+#ifndef RUNTIME_ARENA_H
+#define RUNTIME_ARENA_H
+
+#include <coordinator/base.h>
+
+struct arena_block;
+
+/* A zeroed arena is empty and ready. */
+struct arena {
+    struct arena_block *first; /* kept over arena_reset */
+    struct arena_block *last;  /* where small allocations come from */
+    struct arena_block *large;
+    size_t used; /* bytes handed out since the last reset */
+};
+
+/* `size` bytes aligned for any object, zeroed. NULL when memory is short. */
+void *arena_alloc(struct arena *arena, size_t size) __attribute__((warn_unused_result, malloc));
+
+/* A copy followed by a NUL that does not count. {NULL, 0} when memory is short. */
+coord_slice arena_copy(struct arena *arena, coord_slice slice) __attribute__((warn_unused_result));
+
+/* Formatted text as a NUL-terminated string; NULL when memory is short. */
+char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3), warn_unused_result));
+
+/* Takes everything back but keeps the first block for the next user. */
+void arena_reset(struct arena *arena);
+
+/* Takes everything back and frees the memory. */
+void arena_release(struct arena *arena);
+
+#endif

@@ -1,0 +1,107 @@
+/* See buffer.h. */
+#include "buffer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FIRST_CAPACITY = 256 };
+
+bool buffer_reserve(struct buffer *buffer, size_t more)
+{
+    size_t limit = buffer->limit ? buffer->limit : SIZE_MAX;
+    size_t capacity = buffer->capacity ? buffer->capacity : FIRST_CAPACITY;
+    size_t need;
+    char *data;
+
+    if (more > limit - buffer->size)
+        return false;
+    need = buffer->size + more;
+    if (need <= buffer->capacity)
+        return true;
+    while (capacity < need)
+        capacity = capacity > SIZE_MAX / 2 ? need : 2 * capacity;
+    if (capacity > limit)
+        capacity = limit;
+    data = realloc(buffer->data, capacity);
+    if (!data)
+        return false;
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+bool buffer_append(struct buffer *buffer, const void *data, size_t size)
+{
+    if (size == 0)
+        return true;
+    if (!buffer_reserve(buffer, size))
+        return false;
+    memcpy(buffer->data + buffer->size, data, size);
+    buffer->size += size;
+    return true;
+}
+
+bool buffer_append_slice(struct buffer *buffer, coord_slice slice) { return buffer_append(buffer, slice.data, slice.size); }
+
+bool buffer_append_text(struct buffer *buffer, const char *text) { return buffer_append(buffer, text, strlen(text)); }
+
+bool buffer_vprintf(struct buffer *buffer, const char *format, va_list arguments)
+{
+    va_list again;
+    int size;
+
+    va_copy(again, arguments);
+    size = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (size < 0 || !buffer_reserve(buffer, (size_t)size + 1))
+        return false;
+    vsnprintf(buffer->data + buffer->size, (size_t)size + 1, format, arguments);
+    buffer->size += (size_t)size;
+    return true;
+}
+
+bool buffer_printf(struct buffer *buffer, const char *format, ...)
+{
+    va_list arguments;
+    bool done;
+
+    va_start(arguments, format);
+    done = buffer_vprintf(buffer, format, arguments);
+    va_end(arguments);
+    return done;
+}
+
+void buffer_drop(struct buffer *buffer, size_t size)
+{
+    assert(size <= buffer->size);
+    buffer->size -= size;
+    if (buffer->size > 0)
+        memmove(buffer->data, buffer->data + size, buffer->size);
+}
+
+void buffer_clear(struct buffer *buffer, size_t keep)
+{
+    buffer->size = 0;
+    if (buffer->capacity > keep)
+        buffer_release(buffer);
+}
+
+void buffer_release(struct buffer *buffer)
+{
+    free(buffer->data);
+    buffer->data = NULL;
+    buffer->size = 0;
+    buffer->capacity = 0;
+}
+
+char *buffer_take(struct buffer *buffer, size_t *size)
+{
+    char *data = buffer->data;
+
+    *size = buffer->size;
+    buffer->data = NULL;
+    buffer->size = 0;
+    buffer->capacity = 0;
+    return data;
+}
