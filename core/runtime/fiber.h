@@ -1,0 +1,61 @@
+/*
+ * Fibers: stackful coroutines, so that a step is straight-line blocking C while nothing blocks.
+ *
+ * A fiber runs on its reactor's thread for life. It gives the thread back by fiber_park; fiber_wake makes it runnable again,
+ * and it goes on from a reactor task, never inside the callback that woke it. Stacks come from a pool per reactor, mmaped
+ * above a 1 MiB guard, recycled last-in first-out.
+ * Invariant: a fiber is in exactly one of: running, runnable (queued task), parked, finished (stack back in the pool).
+ * Switching: assembly on x86-64 and aarch64, ucontext elsewhere (or -DCOORD_UCONTEXT); annotated for AddressSanitizer and
+ * ThreadSanitizer fiber switching and registered with valgrind.
+ * Thread: [reactor].
+ */
+#ifndef RUNTIME_FIBER_H
+#define RUNTIME_FIBER_H
+
+#include "runtime/reactor.h"
+
+enum { FIBER_GUARD_SIZE = 1 << 20 };
+
+struct fiber;
+struct fiber_pool;
+
+typedef void fiber_fn(void *argument);
+
+/* `stack_size` is rounded up to pages, at least 64 KiB (sanitizer builds: at least 512 KiB). NULL: memory is short. */
+struct fiber_pool *fiber_pool_new(struct reactor *reactor, size_t stack_size);
+
+/* No fiber of it lives any more. NULL is allowed. */
+void fiber_pool_free(struct fiber_pool *pool);
+
+/* Starts a fiber: it runs `function(argument)` from a task of this turn and ends when that returns. NULL: memory or mappings are short. */
+struct fiber *fiber_spawn(struct fiber_pool *pool, fiber_fn *function, void *argument) __attribute__((warn_unused_result));
+
+/* The running fiber, NULL outside of one. */
+struct fiber *fiber_current(void);
+
+/* Gives the thread back until fiber_wake. Called on a fiber only. A wake that came before the park is not lost: it then returns at once. */
+void fiber_park(void);
+
+/* Makes a parked fiber runnable; remembered if it is running or runnable. Same thread. */
+void fiber_wake(struct fiber *fiber);
+
+/* A label for the watchdog and for a guard-page report: the step's name; lives as long as the process. Borrowed. NULL: none. */
+void fiber_set_label(struct fiber *fiber, const char *label);
+
+/* Free-form second label for crash reports (request id); borrowed until changed. */
+void fiber_set_subject(struct fiber *fiber, const char *subject);
+
+/* Number of live fibers, and stacks kept, of a pool. */
+size_t fiber_pool_live(const struct fiber_pool *pool);
+size_t fiber_pool_idle(const struct fiber_pool *pool);
+
+/*
+ * Installs handlers for SIGSEGV, SIGBUS, SIGABRT, SIGILL and SIGFPE on an alternate stack (per thread: fiber_crash_thread),
+ * which write one line (async-signal-safe) naming the running fiber's label and subject, say `step "X" overflowed its 256 KiB
+ * stack: raise runtime.fiber_stack` when the fault address lies in a fiber's guard or below its stack, then re-raise with the default action.
+ */
+void fiber_crash_install(void);
+bool fiber_crash_thread(void) __attribute__((warn_unused_result)); /* sigaltstack for this thread */
+void fiber_crash_thread_end(void);
+
+#endif

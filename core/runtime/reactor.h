@@ -1,0 +1,98 @@
+/*
+ * One reactor: an epoll loop on one thread that owns descriptors, timers, runnable tasks and a mailbox.
+ *
+ * A turn: wait → ready descriptors → posts from other threads → due timers → tasks (fibers run here) → turn-end hooks (the
+ * HTTP server and client flush there), until no task is left; then wait again, no longer than the next timer allows.
+ * Invariant: callbacks of watches, timers, posts, tasks and hooks run on the reactor's thread, one at a time, never nested.
+ * Ownership: the caller owns watch, task, hook and timer structs; the reactor points at them while they are registered.
+ * Thread: [reactor] throughout, but for reactor_post and reactor_stop, which are [any thread].
+ */
+#ifndef RUNTIME_REACTOR_H
+#define RUNTIME_REACTOR_H
+
+#include "runtime/timer.h"
+
+#include <coordinator/base.h>
+
+struct reactor;
+
+/* A descriptor in the epoll set, level-triggered unless EPOLLET is among `events`. */
+struct watch;
+typedef void watch_ready_fn(struct watch *watch, uint32_t events); /* may change, remove or free any watch, this one too */
+struct watch {
+    watch_ready_fn *ready;
+    int fd;
+    uint32_t events; /* EPOLL…; valid while added */
+    bool added;
+};
+
+/* Something to run later in this turn or the next one. A task that is queued already is not queued again. */
+struct task;
+typedef void task_fn(struct task *task);
+struct task {
+    task_fn *run;
+    struct task *next;
+    bool queued;
+};
+
+/* Runs at the end of every turn, in order of adding. Returns true when it made progress that others may have to see (another round of hooks and tasks follows before the wait). */
+struct hook;
+typedef bool hook_fn(struct hook *hook);
+struct hook {
+    hook_fn *run;
+    struct hook *next;
+};
+
+/* Creates reactor `index` (from 0). NULL with errno set when descriptors or memory are short. */
+struct reactor *reactor_new(unsigned index);
+
+/* All watches, hooks and timers have been removed by their owners. NULL is allowed. */
+void reactor_free(struct reactor *reactor);
+
+/* Runs until reactor_stop, on the calling thread. */
+void reactor_run(struct reactor *reactor);
+
+/* One turn that waits at most `wait_ns` (-1: as long as the next timer allows); for tests and for nested use at shutdown. */
+void reactor_turn(struct reactor *reactor, int64_t wait_ns);
+
+/* Makes reactor_run return after the current turn. [any thread] */
+void reactor_stop(struct reactor *reactor);
+
+unsigned reactor_index(const struct reactor *reactor);
+
+/* The reactor that runs on this thread, or NULL. */
+struct reactor *reactor_current(void);
+
+/* CLOCK_MONOTONIC in nanoseconds, read once a turn (and again after a long callback by reactor_now_fresh). */
+int64_t reactor_now(const struct reactor *reactor);
+int64_t reactor_now_fresh(struct reactor *reactor);
+
+/* False with errno set when epoll refuses. */
+bool reactor_watch(struct reactor *reactor, struct watch *watch, int fd, uint32_t events) __attribute__((warn_unused_result));
+bool reactor_rewatch(struct reactor *reactor, struct watch *watch, uint32_t events) __attribute__((warn_unused_result));
+/* Does nothing if it is not added. The descriptor is still open when this is called. */
+void reactor_unwatch(struct reactor *reactor, struct watch *watch);
+
+/* As timer_arm with a delay from now; memory shortage aborts (a timeout that never fires is worse). */
+void reactor_arm(struct reactor *reactor, struct timer *timer, int64_t delay_ns);
+void reactor_disarm(struct reactor *reactor, struct timer *timer);
+
+/* Queues a task for this turn (or the next, when called while the loop waits). */
+void reactor_defer(struct reactor *reactor, struct task *task);
+/* Takes a queued task out again. */
+void reactor_undefer(struct reactor *reactor, struct task *task);
+
+/* Hands `task` to the reactor's thread, where it is run once; the caller must not touch it until then. [any thread] */
+void reactor_post(struct reactor *reactor, struct task *task);
+
+void reactor_hook(struct reactor *reactor, struct hook *hook);
+void reactor_unhook(struct reactor *reactor, struct hook *hook);
+
+/* What the watchdog looks at: when the callback that runs now began (0: the loop waits), and a label set by whoever runs it. */
+struct reactor_activity {
+    _Atomic int64_t since_ns;
+    _Atomic(const char *) label; /* a string that lives as long as the process, or NULL */
+};
+struct reactor_activity *reactor_activity(struct reactor *reactor);
+
+#endif
