@@ -42,7 +42,10 @@ bool buffer_append(struct buffer *buffer, const void *data, size_t size)
     return true;
 }
 
-bool buffer_append_slice(struct buffer *buffer, coord_slice slice) { return buffer_append(buffer, slice.data, slice.size); }
+bool buffer_append_slice(struct buffer *buffer, coord_slice slice)
+{
+    return buffer_append(buffer, slice.data, slice.size);
+}
 
 bool buffer_append_text(struct buffer *buffer, const char *text) { return buffer_append(buffer, text, strlen(text)); }
 

@@ -18,7 +18,8 @@ struct reactor;
 
 /* A descriptor in the epoll set, level-triggered unless EPOLLET is among `events`. */
 struct watch;
-typedef void watch_ready_fn(struct watch *watch, uint32_t events); /* may change, remove or free any watch, this one too */
+typedef void watch_ready_fn(struct watch *watch,
+                            uint32_t events); /* may change, remove or free any watch, this one too */
 struct watch {
     watch_ready_fn *ready;
     int fd;
@@ -68,7 +69,8 @@ int64_t reactor_now(const struct reactor *reactor);
 int64_t reactor_now_fresh(struct reactor *reactor);
 
 /* False with errno set when epoll refuses. */
-bool reactor_watch(struct reactor *reactor, struct watch *watch, int fd, uint32_t events) __attribute__((warn_unused_result));
+bool reactor_watch(struct reactor *reactor, struct watch *watch, int fd, uint32_t events)
+    __attribute__((warn_unused_result));
 bool reactor_rewatch(struct reactor *reactor, struct watch *watch, uint32_t events) __attribute__((warn_unused_result));
 /* Does nothing if it is not added. The descriptor is still open when this is called. */
 void reactor_unwatch(struct reactor *reactor, struct watch *watch);
