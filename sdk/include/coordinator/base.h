@@ -33,11 +33,11 @@
 #if defined(__GNUC__)
 #define COORD_API __attribute__((visibility("default")))
 #define COORD_MUST_CHECK __attribute__((warn_unused_result))
-#define COORD_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define COORD_PRINTF(at, first) __attribute__((format(printf, at, first)))
 #else
 #define COORD_API
 #define COORD_MUST_CHECK
-#define COORD_PRINTF(format, first)
+#define COORD_PRINTF(at, first)
 #endif
 
 COORD_BEGIN_DECLS

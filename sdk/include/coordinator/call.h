@@ -15,6 +15,7 @@
 #ifndef COORDINATOR_CALL_H
 #define COORDINATOR_CALL_H
 
+#include <coordinator/param.h>
 #include <coordinator/request.h>
 
 COORD_BEGIN_DECLS
