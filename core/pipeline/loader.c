@@ -228,6 +228,24 @@ static void load_search_path(struct registry *registry, const char *search, stru
     free(copy);
 }
 
+/* Beside this library: LIBDIR/coordinator/plugins when installed, ../plugins in a build tree. */
+static void load_default_folder(struct registry *registry, struct position at, struct complaints *complaints)
+{
+    static const char *const places[] = {"coordinator/plugins", "../plugins"};
+    Dl_info where;
+    const char *slash;
+
+    if (!dladdr((void *)(uintptr_t)loader_load_all, &where) || !(slash = strrchr(where.dli_fname, '/')))
+        return;
+    for (size_t i = 0; i < sizeof places / sizeof *places && !registry->plugins; i++) {
+        struct buffer folder = {0};
+
+        if (buffer_printf(&folder, "%.*s/%s", (int)(slash - where.dli_fname), where.dli_fname, places[i]))
+            load_folder(registry, folder.data, false, at, complaints);
+        buffer_release(&folder);
+    }
+}
+
 bool loader_load_all(struct registry *registry, const struct settings *settings, const char *search, struct complaints *complaints)
 {
     unsigned before = complaints->errors;
@@ -237,11 +255,8 @@ bool loader_load_all(struct registry *registry, const struct settings *settings,
         load_search_path(registry, search, complaints);
     for (size_t i = 0; i < settings->plugins.path_count; i++)
         load_folder(registry, settings->plugins.path[i].data, true, at, complaints);
-    if (settings->plugins.path_count == 0 && !(search && *search)) {
-        load_folder(registry, COORD_PLUGIN_DIR, false, at, complaints);
-        if (!registry->plugins)
-            load_folder(registry, COORD_PLUGIN_BUILD_DIR, false, at, complaints);
-    }
+    if (settings->plugins.path_count == 0 && !(search && *search))
+        load_default_folder(registry, at, complaints);
     for (size_t i = 0; i < settings->plugins.load_count; i++)
         load_file(registry, settings->plugins.load[i].data, at, complaints);
     return complaints->errors == before;
