@@ -4,6 +4,8 @@
 #include "pipeline/worker.h"
 #include "telemetry/metrics.h"
 
+#include <stdatomic.h>
+
 static void answer_text(struct visit *visit, int32_t status, const char *type, coord_slice body)
 {
     struct headers headers = {.arena = exchange_arena(visit->exchange)};
