@@ -52,7 +52,7 @@ static struct json_span without_space(coord_slice bytes)
 {
     struct json_span root = {json_skip_space(bytes, 0), bytes.size};
 
-    while (root.end > root.begin && strchr(" \t\r\n", bytes.data[root.end - 1]))
+    while (root.end > root.begin && json_is_space((unsigned char)bytes.data[root.end - 1]))
         root.end--;
     return root;
 }
