@@ -51,6 +51,7 @@ void coord_document_free(coord_document *document)
     json_value_release(&document->root);
     json_text_unref(document->received);
     free(document->joined);
+    buffer_release(&document->walked_pointer);
     document->magic = 0;
     free(document);
 }
@@ -166,12 +167,32 @@ coord_status coord_document_get_count(coord_document *document, const char *poin
     return COORD_OK;
 }
 
+/* As document_find, but the same container as in the call before need not be searched again. */
+static coord_status find_walked(coord_document *document, const char *pointer, struct json_value *value)
+{
+    struct buffer *last = &document->walked_pointer;
+    coord_status status;
+
+    if (pointer && last->size > 0 && strcmp(pointer, last->data) == 0) {
+        *value = document->walked;
+        return COORD_OK;
+    }
+    status = document_find(document, pointer, value);
+    if (status != COORD_OK)
+        return status;
+    document->walked = *value;
+    last->size = 0;
+    if (!buffer_append(last, pointer, strlen(pointer) + 1))
+        last->size = 0; /* then it is searched again */
+    return COORD_OK;
+}
+
 coord_status coord_document_next(coord_document *document, const char *pointer, size_t *cursor, coord_slice *key,
                                  coord_slice *json)
 {
     struct json_value value;
     struct json_place place;
-    coord_status status = document_find(document, pointer, &value);
+    coord_status status = find_walked(document, pointer, &value);
     coord_slice name = {NULL, 0};
 
     if (status != COORD_OK)

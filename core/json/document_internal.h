@@ -20,6 +20,8 @@ struct coord_document {
     struct json_value root;
     char *joined; /* the whole text, cached by document_text.c until the next edit */
     size_t joined_size;
+    struct buffer walked_pointer; /* what coord_document_next found last, until the next edit; empty: nothing */
+    struct json_value walked;
 };
 
 /* What a token names in the container `value`. COORD_OK, COORD_ABSENT, COORD_REPEATED. */

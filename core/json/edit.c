@@ -42,6 +42,7 @@ static void changed(coord_document *document, struct json_node *node)
     json_node_changed(node);
     free(document->joined);
     document->joined = NULL;
+    document->walked_pointer.size = 0;
 }
 
 static coord_status replace_root(coord_document *document, struct json_text *text)

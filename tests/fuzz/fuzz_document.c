@@ -379,9 +379,13 @@ static void read_something(struct state *state, size_t which)
     coord_slice json;
     coord_slice text;
     coord_status status;
+    size_t cursor = 0;
 
     if (!choose(state, state->models[which], &place))
         return;
+    if (coord_document_next(state->documents[which], place.pointer, &cursor, NULL, &json) == COORD_OK &&
+        !place.found->inside[0]->edited)
+        CHECK(coord_slice_equal(json, place.found->inside[0]->raw));
     status = coord_document_get(state->documents[which], place.pointer, &json);
     CHECK(status == place.status);
     CHECK(coord_document_type(state->documents[which], place.pointer) ==
