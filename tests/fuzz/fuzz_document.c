@@ -35,8 +35,9 @@ struct state {
     const uint8_t *end;
     coord_document *documents[MAX_DOCUMENTS];
     struct member *models[MAX_DOCUMENTS];
-    coord_slice pieces[4096];
 };
+
+static coord_slice pieces[4096];
 
 static const char *const values[] = {
     "1",
@@ -133,17 +134,17 @@ static void compare(const struct member *want, const struct member *got)
     }
 }
 
-static void check_pieces(struct state *state, coord_document *document, coord_slice text)
+static void check_pieces(coord_document *document, coord_slice text)
 {
-    size_t max = sizeof state->pieces / sizeof *state->pieces;
-    size_t count = coord_document_pieces(document, state->pieces, NULL, max);
+    size_t max = sizeof pieces / sizeof *pieces;
+    size_t count = coord_document_pieces(document, pieces, NULL, max);
     size_t at = 0;
 
     CHECK(coord_document_size(document) == text.size);
     for (size_t i = 0; i < count && i < max; i++) {
-        CHECK(state->pieces[i].size <= text.size - at);
-        CHECK(memcmp(text.data + at, state->pieces[i].data, state->pieces[i].size) == 0);
-        at += state->pieces[i].size;
+        CHECK(pieces[i].size <= text.size - at);
+        CHECK(memcmp(text.data + at, pieces[i].data, pieces[i].size) == 0);
+        at += pieces[i].size;
     }
     CHECK(count > max || at == text.size);
 }
@@ -179,7 +180,7 @@ static void check(struct state *state, size_t which)
     }
     got = model(state, text, json_skip_space(text, 0));
     compare(state->models[which], got);
-    check_pieces(state, state->documents[which], text);
+    check_pieces(state->documents[which], text);
     check_walk(state->documents[which], state->models[which]);
 }
 

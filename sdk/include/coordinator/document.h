@@ -9,8 +9,9 @@
  * or ends at a member that stands more than once in its object gives COORD_REPEATED: what one parser reads first another
  * reads last, so we refuse to choose (decision 21).
  *
- * A clone shares the text and starts with the same edits; from then on neither sees the other's. A document and all
- * its clones belong to one thread, because they share the text. Slices that a getter returns stay valid until that value or one around it is edited, or the document is freed.
+ * A clone shares the text and starts with the same edits; from then on neither sees the other's. A document and all its clones
+ * belong to one thread, because they share the text. Slices that a getter returns stay valid until that value or one around it
+ * is edited, or the document is freed.
  */
 #ifndef COORDINATOR_DOCUMENT_H
 #define COORDINATOR_DOCUMENT_H
@@ -89,8 +90,8 @@ COORD_API coord_status coord_document_remove_all(coord_document *document, const
 /*
  * Walks the members or elements of the container at `pointer` in order. `*cursor` starts at 0. COORD_OK with the next one
  * (`key`: unescaped, empty in arrays; may be NULL; repeated members each come), COORD_END after the last, COORD_ABSENT,
- * COORD_MISTYPED (no container), COORD_REPEATED (the way to it), COORD_NO_MEMORY. Between calls what is inside a member may be edited,
- * but none may be added or removed.
+ * COORD_MISTYPED (no container), COORD_REPEATED (the way to it), COORD_NO_MEMORY. Between calls what is inside a member may be
+ * edited, but none may be added or removed.
  */
 COORD_API coord_status coord_document_next(coord_document *document, const char *pointer, size_t *cursor, coord_slice *key, coord_slice *json) COORD_MUST_CHECK;
 
@@ -128,7 +129,10 @@ COORD_API void coord_json_number(coord_json *json, double value); /* the fewest 
 COORD_API void coord_json_bool(coord_json *json, bool value);
 COORD_API void coord_json_null(coord_json *json);
 COORD_API void coord_json_raw(coord_json *json, coord_slice value); /* one JSON value, trusted to be one */
-/* COORD_OK and the text (valid until coord_json_free); COORD_STATE: something is still open, nothing was written, or a call did not fit its place (more than 512 levels too); COORD_NO_MEMORY. */
+/*
+ * COORD_OK and the text (valid until coord_json_free); COORD_STATE: something is still open, nothing was written, or a call did
+ * not fit its place (more than 512 levels too); COORD_NO_MEMORY.
+ */
 COORD_API coord_status coord_json_end(coord_json *json, coord_slice *text) COORD_MUST_CHECK;
 
 COORD_END_DECLS
