@@ -17,7 +17,7 @@
 
 static long left = -1; /* allocations until one fails; -1: none does */
 
-/* A checker that is linked into the program has no next malloc that its free would know; valgrind and gcc's libasan do. */
+/* A checker that is linked into the program has no next malloc that its free would know; gcc's libasan has. */
 #if defined(__clang__)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
 #define ONE_MALLOC
@@ -52,6 +52,20 @@ void *realloc(void *memory, size_t size)
     return fails() ? NULL : next(memory, size);
 }
 #endif
+
+/* False under checkers that bring a malloc of their own, valgrind among them. */
+static bool can_fail(void)
+{
+    coord_json *probe;
+    bool failed;
+
+    left = 0;
+    probe = coord_json_new(); /* a bare malloc is optimised away */
+    left = -1;
+    failed = !probe;
+    coord_json_free(probe);
+    return failed;
+}
 
 static const char text[] = "{\"a\":{\"b\":[1,2,{\"c\":\"x\\n\"}]},\"d\":1,\"d\":2,\"e\\u0041\":[]}";
 
@@ -121,9 +135,7 @@ static void an_edit_without_memory_changes_nothing(void **state)
                 break;
             refused++;
         }
-#ifndef ONE_MALLOC
-        assert_true(refused > 0);
-#endif
+        assert_int_equal(refused > 0, can_fail());
     }
 }
 
@@ -213,8 +225,7 @@ int main(void)
         cmocka_unit_test(a_builder_without_memory_ends_with_no_memory),
     };
 
-#ifdef ONE_MALLOC
-    print_message("memory cannot be made short under this checker\n");
-#endif
+    if (!can_fail())
+        print_message("memory cannot be made short under this checker\n");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
