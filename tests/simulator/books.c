@@ -175,26 +175,33 @@ static bool is_flag(struct text key)
     return json_string_is(key, "do_remote_prefill") || json_string_is(key, "do_remote_decode");
 }
 
-/* Each member of `ours` stands in `theirs` under the same raw key with the same raw value, and no other but ids forwarded. */
+static bool has_member(struct text ours, struct text wanted_key, struct text wanted)
+{
+    struct json_walk walk = json_walk(ours);
+    struct text key, value;
+    while (json_next(&walk, &key, &value))
+        if (key.len == wanted_key.len && memcmp(key.at, wanted_key.at, key.len) == 0)
+            return value.len == wanted.len && memcmp(value.at, wanted.at, value.len) == 0;
+    return false;
+}
+
+/* `theirs` has the members of `ours`, each with the same raw key and value, and no others but ids that were forwarded. */
 static bool same_members(struct text ours, struct text theirs)
 {
-    struct json_walk walk = json_walk(ours), other;
-    struct text key, value, their_key, their_value;
+    struct json_walk walk = json_walk(ours);
+    struct text key, value;
     size_t wanted = 0, found = 0;
+    while (json_next(&walk, &key, &value))
+        wanted += !is_flag(key);
+    walk = json_walk(theirs);
     while (json_next(&walk, &key, &value)) {
-        if (is_flag(key))
+        if (is_flag(key) || json_string_is(key, "prompt_token_ids"))
             continue;
-        wanted++;
-        other = json_walk(theirs);
-        while (json_next(&other, &their_key, &their_value))
-            if (key.len == their_key.len && memcmp(key.at, their_key.at, key.len) == 0)
-                found += value.len == their_value.len && memcmp(value.at, their_value.at, value.len) == 0;
+        if (!has_member(ours, key, value))
+            return false;
+        found++;
     }
-    size_t present = 0;
-    other = json_walk(theirs);
-    while (json_next(&other, &their_key, &their_value))
-        present += !is_flag(their_key) && !json_string_is(their_key, "prompt_token_ids");
-    return found == wanted && present == wanted;
+    return found == wanted;
 }
 
 bool books_collect(struct text kv, const struct token_sink *tokens)
