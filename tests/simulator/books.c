@@ -72,9 +72,10 @@ enum kv_handshake books_handshake(struct text kv)
         if (!present)
             return KV_SHARED;
     }
-    books.counts.bad_handshakes++;
     return KV_BAD;
 }
+
+void books_refused(void) { books.counts.bad_handshakes++; }
 
 static bool shared_has(uint64_t print)
 {

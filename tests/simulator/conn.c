@@ -63,6 +63,7 @@ static void close_now(struct conn *conn, bool reset)
     if (conn->place == CONN_CLOSED)
         return;
     conn->place = CONN_CLOSED;
+    serve_over(conn, false); /* of an upload that was never whole */
     timer_disarm(&conn->timer);
     timer_disarm(&conn->pump);
     watch_remove(&conn->watch);
@@ -79,6 +80,7 @@ static void close_now(struct conn *conn, bool reset)
 static void drain(struct conn *conn)
 {
     conn->place = CONN_DRAINING;
+    serve_over(conn, false);
     shutdown(conn->watch.fd, SHUT_WR);
     buf_free(&conn->in);
     buf_free(&conn->out);

@@ -138,6 +138,7 @@ static bool read_status(struct fault *fault, struct text value)
             continue;
         }
         buf_free(&fault->status_body);
+        fault->has_body = true;
         bool file = piece.len && piece.at[0] == '@';
         struct text name = {piece.at + 1, piece.len - 1};
         if (file ? !add_file(name, &fault->status_body) : !add_percent_decoded(piece, &fault->status_body))

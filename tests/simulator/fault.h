@@ -28,8 +28,9 @@ struct fault {
     int64_t tokens;
     uint64_t split_at[SPLITS_AT_MOST]; /* rising */
     size_t split_count;
-    struct buf status_body; /* empty: the engine's error shape */
+    struct buf status_body; /* without has_body: the engine's error shape */
     struct buf headers;     /* lines `name: value\r\n` to add to the answer */
+    bool has_body;
     bool silence;
     bool refuse_body;
     bool crlf;

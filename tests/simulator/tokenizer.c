@@ -70,13 +70,15 @@ uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-uint64_t fingerprint(struct text bytes)
+uint64_t fnv1a(struct text bytes)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < bytes.len; i++)
         hash = (hash ^ (unsigned char)bytes.at[i]) * 0x100000001b3u;
-    return mix(hash);
+    return hash;
 }
+
+uint64_t fingerprint(struct text bytes) { return mix(fnv1a(bytes)); }
 
 void token_add(struct token_sink *sink, uint64_t id)
 {

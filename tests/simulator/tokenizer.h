@@ -30,7 +30,8 @@ void tokenize(struct token_sink *sink, struct text words);
 /* One piece of generated text, for any `random` number; safe inside a JSON string as it is. */
 struct text tokenizer_word(uint64_t random);
 
-/* FNV-1a with a final mix. */
+/* FNV-1a of 64 bits, as published. */
+uint64_t fnv1a(struct text bytes);
 uint64_t fingerprint(struct text bytes);
 uint64_t mix(uint64_t x);
 
