@@ -40,12 +40,13 @@ static void add_shown(struct buf *out, struct text raw)
 }
 
 /* What the engine's body model says about a member of a wrong type. */
-static bool refuse_member(struct refusal *refusal, const char *place, const char *kind, const char *says, struct text input)
+static bool refuse_member(struct refusal *refusal, const char *place, const char *kind, const char *says,
+                          struct text input)
 {
     *refusal = (struct refusal){.status = 400, .type = "Bad Request"};
     snprintf(refusal->param, sizeof refusal->param, "%s", place);
-    buf_printf(&refusal->message, "1 validation error:\n  {'type': '%s', 'loc': '%s', 'msg': '%s', 'input': ", kind, place,
-               says);
+    buf_printf(&refusal->message, "1 validation error:\n  {'type': '%s', 'loc': '%s', 'msg': '%s', 'input': ", kind,
+               place, says);
     add_shown(&refusal->message, input);
     buf_text(&refusal->message, "}");
     return false;
@@ -55,10 +56,11 @@ static bool refuse_body(struct refusal *refusal, size_t at)
 {
     *refusal = (struct refusal){.status = 400, .type = "Bad Request"};
     snprintf(refusal->param, sizeof refusal->param, "body.%zu", at);
-    buf_printf(&refusal->message,
-               "1 validation error:\n  {'type': 'json_invalid', 'loc': 'body.%zu', 'msg': 'JSON decode error', 'input': {}, "
-               "'ctx': {'error': 'Expecting value'}}",
-               at);
+    buf_printf(
+        &refusal->message,
+        "1 validation error:\n  {'type': 'json_invalid', 'loc': 'body.%zu', 'msg': 'JSON decode error', 'input': {}, "
+        "'ctx': {'error': 'Expecting value'}}",
+        at);
     return false;
 }
 
@@ -102,7 +104,8 @@ static bool read_stream_options(struct text value, struct ask *ask, struct refus
         return refuse_member(refusal, "body.stream_options", "model_attributes_type",
                              "Input should be a valid dictionary or object to extract fields from", value);
     ask->include_usage = true; /* the engine's default inside stream_options */
-    if (!read_bool(json_member(value, "include_usage"), "body.stream_options.include_usage", &ask->include_usage, refusal) ||
+    if (!read_bool(json_member(value, "include_usage"), "body.stream_options.include_usage", &ask->include_usage,
+                   refusal) ||
         !read_bool(json_member(value, "continuous_usage_stats"), "body.stream_options.continuous_usage_stats",
                    &ask->continuous_usage, refusal))
         return false;
@@ -129,8 +132,8 @@ static bool check_limits(const struct ask *ask, struct refusal *refusal)
         return refuse(refusal, 400, "BadRequestError", "", "max_tokens must be at least 1, got 0.");
     if (ask->capped && ask->at_least > ask->cap)
         return refuse(refusal, 400, "BadRequestError", "",
-                      "min_tokens must be less than or equal to max_tokens=%llu, got %llu.", (unsigned long long)ask->cap,
-                      (unsigned long long)ask->at_least);
+                      "min_tokens must be less than or equal to max_tokens=%llu, got %llu.",
+                      (unsigned long long)ask->cap, (unsigned long long)ask->at_least);
     return true;
 }
 
@@ -153,7 +156,8 @@ bool api_read(const struct api *api, const struct api_setting *setting, struct t
         return refuse_member(refusal, "body.model", "string_type", "Input should be a valid string", v[MODEL]);
     ask->model = json_absent(v[MODEL]) ? (struct text){NULL, 0} : v[MODEL];
     if (!json_absent(v[KV]) && json_kind(v[KV]) != '{')
-        return refuse_member(refusal, "body.kv_transfer_params", "dict_type", "Input should be a valid dictionary", v[KV]);
+        return refuse_member(refusal, "body.kv_transfer_params", "dict_type", "Input should be a valid dictionary",
+                             v[KV]);
     ask->kv = v[KV];
     bool given = false;
     for (int i = 1; i >= 0; i--) { /* the first limit is read last and wins */
@@ -175,11 +179,12 @@ static bool check_length(const struct api_setting *setting, const struct ask *as
 {
     if (ask->prompt.count <= setting->max_model_len)
         return true;
-    return refuse(refusal, 400, "BadRequestError", "input_tokens",
-                  "This model's maximum context length is %llu tokens. However, your prompt contains %llu input tokens. "
-                  "Please reduce the length of the input prompt. (parameter=input_tokens, value=%llu)",
-                  (unsigned long long)setting->max_model_len, (unsigned long long)ask->prompt.count,
-                  (unsigned long long)ask->prompt.count);
+    return refuse(
+        refusal, 400, "BadRequestError", "input_tokens",
+        "This model's maximum context length is %llu tokens. However, your prompt contains %llu input tokens. "
+        "Please reduce the length of the input prompt. (parameter=input_tokens, value=%llu)",
+        (unsigned long long)setting->max_model_len, (unsigned long long)ask->prompt.count,
+        (unsigned long long)ask->prompt.count);
 }
 
 static bool add_ids(struct text list, const char *place, struct ask *ask, struct refusal *refusal)
@@ -232,7 +237,8 @@ static bool check_messages(struct text messages, struct refusal *refusal)
         struct text role = json_member(message, "role");
         if (json_kind(role) != '"')
             return refuse_member(refusal, place, role.at ? "string_type" : "missing",
-                                 role.at ? "Input should be a valid string" : "Field required", role.at ? role : message);
+                                 role.at ? "Input should be a valid string" : "Field required",
+                                 role.at ? role : message);
         struct text content = json_member(message, "content");
         snprintf(place, sizeof place, "body.messages.%d.content", i);
         char kind = json_kind(content);

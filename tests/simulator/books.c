@@ -126,13 +126,13 @@ static uint64_t print_of(const struct token_sink *tokens) { return mix(tokens->p
 static void write_descriptor(struct buf *out, const struct token_sink *tokens, struct text answer_id)
 {
     uint64_t a = mix(++books.serial), b = mix(a);
-    buf_printf(out,
-               "{\"tp_size\":1,\"do_remote_prefill\":true,\"remote_block_ids\":[[%llu,%llu,%llu],[%llu,%llu]],"
-               "\"remote_engine_id\":\"%08x-%04x-4%03x-8%03x-%012llx\",\"do_remote_decode\":false,\"remote_request_id\":\"",
-               (unsigned long long)books.serial, 9007199254740993ull + 2 * (a % 1000), 4503599627370497ull,
-               18446744073709551000ull + b % 600, 9223372036854775809ull + 2 * (b % 1000), (unsigned)a,
-               (unsigned)(a >> 32) & 0xffff, (unsigned)(a >> 48) & 0xfff, (unsigned)b & 0xfff,
-               (unsigned long long)(b >> 16));
+    buf_printf(
+        out,
+        "{\"tp_size\":1,\"do_remote_prefill\":true,\"remote_block_ids\":[[%llu,%llu,%llu],[%llu,%llu]],"
+        "\"remote_engine_id\":\"%08x-%04x-4%03x-8%03x-%012llx\",\"do_remote_decode\":false,\"remote_request_id\":\"",
+        (unsigned long long)books.serial, 9007199254740993ull + 2 * (a % 1000), 4503599627370497ull,
+        18446744073709551000ull + b % 600, 9223372036854775809ull + 2 * (b % 1000), (unsigned)a,
+        (unsigned)(a >> 32) & 0xffff, (unsigned)(a >> 48) & 0xfff, (unsigned)b & 0xfff, (unsigned long long)(b >> 16));
     buf_json(out, answer_id);
     buf_printf(out,
                "-%08x\",\"remote_host\":\"127.0.0.1\",\"remote_port\":%u,\"dcp_size\":1,\"pp_size\":1,"
@@ -159,7 +159,8 @@ void books_store(enum kv_handshake handshake, const struct token_sink *tokens, s
     struct entry *entry = malloc(sizeof *entry + text.len);
     if (!entry)
         abort();
-    *entry = (struct entry){.key = key_of(text), .tokens_print = tokens->print, .tokens_count = tokens->count, .len = text.len};
+    *entry = (struct entry){
+        .key = key_of(text), .tokens_print = tokens->print, .tokens_count = tokens->count, .len = text.len};
     memcpy(entry->descriptor, text.at, text.len);
     entry->next = books.buckets[entry->key % BUCKETS];
     books.buckets[entry->key % BUCKETS] = entry;

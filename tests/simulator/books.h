@@ -17,8 +17,8 @@
 struct kv_counts {
     uint64_t handed_out; /* descriptors */
     uint64_t hits;
-    uint64_t misses;     /* KV was asked for and not found: decode recomputed */
-    uint64_t altered;    /* of those: a descriptor that is ours but for some bytes */
+    uint64_t misses;  /* KV was asked for and not found: decode recomputed */
+    uint64_t altered; /* of those: a descriptor that is ours but for some bytes */
     uint64_t shared_stored;
     uint64_t shared_hits;
     uint64_t local;       /* decodes that asked for no KV */

@@ -37,9 +37,18 @@ size_t conn_backlog(const struct conn *conn) { return buf_left(&conn->out) + buf
 
 void conn_arm(struct conn *conn, int64_t at) { timer_arm(&conn->timer, at); }
 
-static struct conn *of_timer(struct timer *timer) { return (struct conn *)((char *)timer - offsetof(struct conn, timer)); }
-static struct conn *of_pump(struct timer *timer) { return (struct conn *)((char *)timer - offsetof(struct conn, pump)); }
-static struct conn *of_watch(struct watch *watch) { return (struct conn *)((char *)watch - offsetof(struct conn, watch)); }
+static struct conn *of_timer(struct timer *timer)
+{
+    return (struct conn *)((char *)timer - offsetof(struct conn, timer));
+}
+static struct conn *of_pump(struct timer *timer)
+{
+    return (struct conn *)((char *)timer - offsetof(struct conn, pump));
+}
+static struct conn *of_watch(struct watch *watch)
+{
+    return (struct conn *)((char *)watch - offsetof(struct conn, watch));
+}
 
 /* ---- closing ---- */
 
@@ -281,14 +290,16 @@ void conn_begin(struct conn *conn, int status, const char *type, struct text hea
     conn->place = CONN_ANSWERING;
     conn->no_body = text_is(conn->request.method, "HEAD") || status == 204 || status == 304;
     conn->gzipped = f && f->gzip && !conn->no_body;
-    conn->shaped = f && !conn->no_body &&
-                   (f->split > 0 || f->split_count || f->silence_after >= 0 || f->reset_after >= 0 || f->fin_after >= 0);
+    conn->shaped =
+        f && !conn->no_body &&
+        (f->split > 0 || f->split_count || f->silence_after >= 0 || f->reset_after >= 0 || f->fin_after >= 0);
     if (conn->gzipped)
         length = -1;
     bool bare = (f && f->no_length) || (length < 0 && conn->request.http10);
     conn->chunked = length < 0 && !bare;
     conn->close_after = conn->close_after || bare || !conn->request.keep_alive;
-    buf_printf(&conn->out, "HTTP/1.1 %d %s\r\ndate: %s\r\nserver: uvicorn\r\n", status, http_reason(status), http_date());
+    buf_printf(&conn->out, "HTTP/1.1 %d %s\r\ndate: %s\r\nserver: uvicorn\r\n", status, http_reason(status),
+               http_date());
     if (length >= 0 && !bare && status != 204 && status != 304)
         buf_printf(&conn->out, "content-length: %lld\r\n", (long long)length);
     if (type)

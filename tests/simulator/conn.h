@@ -46,7 +46,7 @@ struct conn {
     bool ended;     /* serve gave the last byte */
     bool end_added; /* and its framing is in `out` */
     bool close_after;
-    bool feeding; /* guards against recursion */
+    bool feeding;       /* guards against recursion */
     int64_t close_idle; /* nanoseconds; -1: never */
 };
 

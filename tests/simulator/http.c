@@ -143,7 +143,8 @@ static const char *read_head(struct http_request *r)
 static enum http_progress feed_head(struct http_request *r, struct buf *in, const char **why)
 {
     struct text seen = buf_view(in);
-    while (!r->scanned && seen.len >= 2 && memcmp(seen.at, "\r\n", 2) == 0) { /* RFC 9112 2.2: ignored before the line */
+    while (!r->scanned && seen.len >= 2 &&
+           memcmp(seen.at, "\r\n", 2) == 0) { /* RFC 9112 2.2: ignored before the line */
         buf_drop(in, 2);
         seen = buf_view(in);
     }

@@ -14,7 +14,15 @@ struct http_header {
     struct text value;
 };
 
-enum http_place { HTTP_IN_HEAD, HTTP_IN_LENGTH, HTTP_IN_SIZE, HTTP_IN_CHUNK, HTTP_IN_CHUNK_END, HTTP_IN_TRAILER, HTTP_AT_END };
+enum http_place {
+    HTTP_IN_HEAD,
+    HTTP_IN_LENGTH,
+    HTTP_IN_SIZE,
+    HTTP_IN_CHUNK,
+    HTTP_IN_CHUNK_END,
+    HTTP_IN_TRAILER,
+    HTTP_AT_END
+};
 
 struct http_request {
     struct buf head; /* request line and headers, raw */

@@ -19,7 +19,8 @@ void record_close(void)
     file = NULL;
 }
 
-void record_request(const struct http_request *request, const char *phase, uint64_t connection, uint64_t served, bool whole)
+void record_request(const struct http_request *request, const char *phase, uint64_t connection, uint64_t served,
+                    bool whole)
 {
     if (!file)
         return;

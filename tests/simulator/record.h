@@ -14,6 +14,7 @@
 bool record_open(const char *path);
 void record_close(void);
 /* `served`: requests that this connection carried before. `whole`: false when the body was refused before its end. */
-void record_request(const struct http_request *request, const char *phase, uint64_t connection, uint64_t served, bool whole);
+void record_request(const struct http_request *request, const char *phase, uint64_t connection, uint64_t served,
+                    bool whole);
 
 #endif

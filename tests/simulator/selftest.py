@@ -814,7 +814,6 @@ def output_is_the_seeds():
 @case
 def slow_readers_hold_back_the_stream():
     with Sim() as sim, sim.connect() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
         s.sendall(build("POST", CHAT, chat(stream=True), fault("blob=200000000")))
         time.sleep(0.3)
         rss = int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{sim.proc.pid}/status").read())[1])

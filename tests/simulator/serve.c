@@ -97,8 +97,7 @@ static bool gather_faults(struct serving *s, const struct http_request *request)
     for (size_t i = 0; i < request->header_count; i++) {
         const struct http_header *h = &request->headers[i];
         enum phase phase;
-        if (h->name.len < sizeof prefix ||
-            !text_is_nocase((struct text){h->name.at, sizeof prefix - 1}, prefix) ||
+        if (h->name.len < sizeof prefix || !text_is_nocase((struct text){h->name.at, sizeof prefix - 1}, prefix) ||
             !phase_named((struct text){h->name.at + sizeof prefix - 1, h->name.len - sizeof prefix + 1}, &phase) ||
             phase != s->phase)
             continue;
@@ -306,7 +305,8 @@ static void add_embeddings(struct reply *reply, const struct buf *media)
     const struct media_slot *slots = (const void *)media->data;
     size_t count = buf_left(media) / sizeof *slots;
     for (size_t i = 0; i < count; i++)
-        buf_printf(&reply->ec, "%s\"%016llx\":{\"peer_host\":\"127.0.0.1\",\"peer_port\":5501,\"size\":9007199254740993}",
+        buf_printf(&reply->ec,
+                   "%s\"%016llx\":{\"peer_host\":\"127.0.0.1\",\"peer_port\":5501,\"size\":9007199254740993}",
                    i ? "," : "{", (unsigned long long)slots[i].hash);
     if (count)
         buf_text(&reply->ec, "}");

@@ -37,7 +37,8 @@ static void add_start(struct buf *out, const struct reply *r, const char *object
 }
 
 /* `details`: what stands in prompt_tokens_details after cached_tokens; `rest`: after the details. */
-static void add_usage(struct buf *out, const struct reply *r, uint64_t completion, const char *details, const char *rest)
+static void add_usage(struct buf *out, const struct reply *r, uint64_t completion, const char *details,
+                      const char *rest)
 {
     if (r->usage_null) {
         buf_text(out, "\"usage\":null");
@@ -87,8 +88,9 @@ static void add_final(struct buf *out, const struct reply *r, const char *object
 
 static void openai_broken(struct buf *out)
 {
-    buf_text(out, "data: {\"error\":{\"message\":\"EngineCore encountered an issue. See stack trace (above) for the root "
-                  "cause.\",\"type\":\"InternalServerError\",\"param\":null,\"code\":500}}\n\n");
+    buf_text(out,
+             "data: {\"error\":{\"message\":\"EngineCore encountered an issue. See stack trace (above) for the root "
+             "cause.\",\"type\":\"InternalServerError\",\"param\":null,\"code\":500}}\n\n");
     buf_text(out, done);
 }
 
@@ -99,11 +101,12 @@ static void chat_whole(struct buf *out, const struct reply *r, struct text conte
     add_start(out, r, "chat.completion");
     buf_text(out, ",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"");
     buf_add(out, content.at, content.len);
-    buf_printf(out,
-               "\",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,\"reasoning\":null},"
-               "\"logprobs\":null,\"finish_reason\":\"%s\",\"stop_reason\":null,\"token_ids\":null,\"routed_experts\":null}],"
-               "\"service_tier\":null," FINGERPRINT ",",
-               r->finish);
+    buf_printf(
+        out,
+        "\",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,\"reasoning\":null},"
+        "\"logprobs\":null,\"finish_reason\":\"%s\",\"stop_reason\":null,\"token_ids\":null,\"routed_experts\":null}],"
+        "\"service_tier\":null," FINGERPRINT ",",
+        r->finish);
     add_usage(out, r, r->output_tokens, ",\"created_cache_tokens\":0,\"multimodal_tokens\":null",
               ",\"completion_tokens_details\":null");
     buf_text(out, ",\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"prompt_text\":null,");
@@ -130,7 +133,8 @@ static void chat_token(struct buf *out, const struct reply *r, uint64_t index, s
     add(out, &r->head);
     buf_add(out, content.at, content.len);
     if (last)
-        buf_printf(out, "\"},\"logprobs\":null,\"finish_reason\":\"%s\",\"stop_reason\":null,\"token_ids\":null}]", r->finish);
+        buf_printf(out, "\"},\"logprobs\":null,\"finish_reason\":\"%s\",\"stop_reason\":null,\"token_ids\":null}]",
+                   r->finish);
     else
         buf_text(out, "\"},\"logprobs\":null,\"finish_reason\":null,\"token_ids\":null}]");
     add_chunk_usage(out, r, index + 1);
@@ -155,8 +159,8 @@ static void completions_whole(struct buf *out, const struct reply *r, struct tex
     buf_add(out, content.at, content.len);
     buf_printf(out,
                "\",\"logprobs\":null,\"finish_reason\":\"%s\",\"stop_reason\":null,\"token_ids\":null,"
-               "\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"routed_experts\":null}],\"service_tier\":null,"
-               FINGERPRINT ",",
+               "\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"routed_experts\":null}],\"service_tier\":"
+               "null," FINGERPRINT ",",
                r->finish);
     add_usage(out, r, r->output_tokens, ",\"created_cache_tokens\":null,\"multimodal_tokens\":null",
               ",\"completion_tokens_details\":null");
@@ -222,7 +226,9 @@ void shape_rendered(struct buf *out, const struct reply *r, const struct rendere
                   "\"stop_token_ids\":[],");
     if (it->max_tokens >= 0)
         buf_printf(out, "\"max_tokens\":%lld,", (long long)it->max_tokens);
-    buf_text(out, "\"output_kind\":2,\"skip_clone\":true,\"bad_words\":[],\"skip_reading_prefix_cache\":false},\"model\":\"");
+    buf_text(
+        out,
+        "\"output_kind\":2,\"skip_clone\":true,\"bad_words\":[],\"skip_reading_prefix_cache\":false},\"model\":\"");
     add(out, &r->model);
     buf_printf(out,
                "\",\"reasoning_ended\":null,\"reasoning_parser_kwargs\":null,\"return_token_ids\":null,"

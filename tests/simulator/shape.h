@@ -44,7 +44,7 @@ void shape_error(struct buf *out, struct text message, const char *type, const c
 
 /* One generate request, as the render paths answer it. `max_tokens` < 0: absent. */
 struct rendered {
-    struct text ids; /* with commas, without brackets */
+    struct text ids;      /* with commas, without brackets */
     struct text features; /* JSON */
     int64_t max_tokens;
     bool stream;

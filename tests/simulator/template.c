@@ -8,9 +8,9 @@ static const struct {
     const char *type;
     const char *modality;
 } part_types[] = {
-    {"text", NULL},           {"input_text", NULL},      {"output_text", NULL},     {"refusal", NULL},
-    {"thinking", NULL},       {"image_url", "image"},    {"input_image", "image"},  {"image_embeds", "image"},
-    {"image_pil", "image"},   {"audio_url", "audio"},    {"input_audio", "audio"},  {"audio_embeds", "audio"},
+    {"text", NULL},         {"input_text", NULL},   {"output_text", NULL},    {"refusal", NULL},
+    {"thinking", NULL},     {"image_url", "image"}, {"input_image", "image"}, {"image_embeds", "image"},
+    {"image_pil", "image"}, {"audio_url", "audio"}, {"input_audio", "audio"}, {"audio_embeds", "audio"},
     {"video_url", "video"},
 };
 
@@ -52,7 +52,8 @@ static void add_message(struct text message, struct token_sink *sink, struct buf
     tokenize(sink, (struct text){from, (size_t)(end - from)});
 }
 
-static void render_a(struct text messages, struct text tools, struct text kwargs, struct token_sink *sink, struct buf *media)
+static void render_a(struct text messages, struct text tools, struct text kwargs, struct token_sink *sink,
+                     struct buf *media)
 {
     struct text key, message;
     if (!json_absent(tools)) {
