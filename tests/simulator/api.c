@@ -1,4 +1,4 @@
-/* The table of APIs and the reading of requests; see api.h. Refusals: vLLM 0.32.0 on the wire, W8 and its transcripts. */
+/* The table of APIs and the reading of requests; see api.h. Refusals: vLLM 0.32.0 on the wire, W8 and transcripts. */
 #include "api.h"
 
 #include <stdarg.h>

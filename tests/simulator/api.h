@@ -1,6 +1,6 @@
 /*
- * The APIs: one row each, telling paths, limits, how the prompt is read and how answers are worded; and the reading of a
- * request body against a row, refusing what the engine refuses.
+ * The APIs: one row each, telling paths, limits, how the prompt is read and how answers are worded; and the reading of
+ * a request body against a row, refusing what the engine refuses.
  */
 #ifndef SIM_API_H
 #define SIM_API_H

@@ -120,8 +120,8 @@ static void shared_add(uint64_t print)
 static uint64_t print_of(const struct token_sink *tokens) { return mix(tokens->print ^ tokens->count) | 1; }
 
 /*
- * vLLM 0.32.0 on the wire, W3, with an order of its own, ids above 2^53 and 2^63, and members whose spelling a converting
- * JSON library would change: whoever forwards it must copy bytes.
+ * vLLM 0.32.0 on the wire, W3, with an order of its own, ids above 2^53 and 2^63, and members whose spelling a
+ * converting JSON library would change: whoever forwards it must copy bytes.
  */
 static void write_descriptor(struct buf *out, const struct token_sink *tokens, struct text answer_id)
 {
@@ -187,7 +187,7 @@ static bool has_member(struct text ours, struct text wanted_key, struct text wan
     return false;
 }
 
-/* `theirs` has the members of `ours`, each with the same raw key and value, and no others but ids that were forwarded. */
+/* `theirs` has the members of `ours`, each with the same raw key and value, and no others but forwarded ids. */
 static bool same_members(struct text ours, struct text theirs)
 {
     struct json_walk walk = json_walk(ours);

@@ -1,10 +1,10 @@
 /*
  * The KV books: what prefill handed out, and whether decode came for it.
  *
- * kv-nixl: prefill hands out a descriptor; decode must present it with every member byte for byte, but the two do_remote_*
- * flags turned around; it may come once. kv-shared-storage: decode says only do_remote_prefill, and finds the KV if an
- * earlier prefill had the same tokens. (Members and flags: vLLM 0.32.0 on the wire, W3; the connectors' handshakes are
- * those of llm-d's coordinator.)
+ * kv-nixl: prefill hands out a descriptor; decode must present it with every member byte for byte, but the two
+ * do_remote_* flags turned around; it may come once. kv-shared-storage: decode says only do_remote_prefill, and finds
+ * the KV if an earlier prefill had the same tokens. (Members and flags: vLLM 0.32.0 on the wire, W3; the connectors'
+ * handshakes are those of llm-d's coordinator.)
  *
  * Memory is bounded: of descriptors never collected the oldest are forgotten, though they stay counted as stranded.
  */

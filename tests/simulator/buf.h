@@ -1,8 +1,8 @@
 /*
  * Bytes that grow, and borrowed bytes.
  *
- * `struct buf` owns its memory; bytes [from, len) are its contents. `struct text` borrows. The simulator is a test program:
- * when memory is short it stops, so nothing here fails.
+ * `struct buf` owns its memory; bytes [from, len) are its contents. `struct text` borrows. The simulator is a test
+ * program: when memory is short it stops, so nothing here fails.
  */
 #ifndef SIM_BUF_H
 #define SIM_BUF_H

@@ -1,9 +1,9 @@
 /*
- * One connection: reads requests, hands them to serve.h, frames and sends the answers, and plays the faults of the transport
- * (splits, silence, reset, FIN, compression, no length).
+ * One connection: reads requests, hands them to serve.h, frames and sends the answers, and plays the faults of the
+ * transport (splits, silence, reset, FIN, compression, no length).
  *
- * Invariant: at most one request is in hand; bytes after it wait. A closed connection stays in memory until the turn of the
- * loop ends, so callers on the stack may still look at `place`.
+ * Invariant: at most one request is in hand; bytes after it wait. A closed connection stays in memory until the turn of
+ * the loop ends, so callers on the stack may still look at `place`.
  */
 #ifndef SIM_CONN_H
 #define SIM_CONN_H
@@ -58,8 +58,8 @@ uint64_t conn_open_count(void);
 void conn_set_close_idle(int64_t nanos);
 
 /*
- * Begins an answer. `headers`: lines to add, each ending in CRLF. `length`: of the body, or -1 for a stream. With a gzip fault
- * the length must be that of the plain body: a gzipped answer is chunked.
+ * Begins an answer. `headers`: lines to add, each ending in CRLF. `length`: of the body, or -1 for a stream. With a
+ * gzip fault the length must be that of the plain body: a gzipped answer is chunked.
  */
 void conn_begin(struct conn *conn, int status, const char *type, struct text headers, int64_t length);
 void conn_send(struct conn *conn, struct text body);

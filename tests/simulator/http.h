@@ -1,8 +1,9 @@
 /*
  * Requests of HTTP/1.1 (RFC 9112), parsed strictly and incrementally.
  *
- * Anything doubtful about the framing is an error: both Content-Length and Transfer-Encoding, repeated or odd lengths, codings
- * other than chunked, bare LF, folded headers, space before a colon, no Host. Header bytes are kept as they came.
+ * Anything doubtful about the framing is an error: both Content-Length and Transfer-Encoding, repeated or odd lengths,
+ * codings other than chunked, bare LF, folded headers, space before a colon, no Host. Header bytes are kept as they
+ * came.
  */
 #ifndef SIM_HTTP_H
 #define SIM_HTTP_H

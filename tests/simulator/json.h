@@ -1,6 +1,6 @@
 /*
- * A JSON reader that works on the raw text: it validates strictly (RFC 8259, UTF-8, no duplicates check), and finds members
- * and elements as borrowed pieces of that text, never as converted values, so that bytes can be compared.
+ * A JSON reader that works on the raw text: it validates strictly (RFC 8259, UTF-8, no duplicates check), and finds
+ * members and elements as borrowed pieces of that text, never as converted values, so that bytes can be compared.
  *
  * Everything but json_check takes text that json_check accepted, or a value found in such text.
  */

@@ -1,8 +1,8 @@
 /*
  * The event loop: one thread, epoll (level-triggered) and a heap of timers.
  *
- * Invariant: callbacks run only from loop_run, one at a time. Whoever owns a watch or a timer removes it before freeing it;
- * memory that a callback of the same turn may still point at is given to loop_bury and freed after the turn.
+ * Invariant: callbacks run only from loop_run, one at a time. Whoever owns a watch or a timer removes it before freeing
+ * it; memory that a callback of the same turn may still point at is given to loop_bury and freed after the turn.
  */
 #ifndef SIM_LOOP_H
 #define SIM_LOOP_H

@@ -1,6 +1,7 @@
 /*
- * worker-sim: a whole deployment of model servers in one program (inference gateway, render tier, encode, prefill and decode
- * workers), strict as real ones are, with KV books, injected faults and a transcript. README.md tells how to use it.
+ * worker-sim: a whole deployment of model servers in one program (inference gateway, render tier, encode, prefill and
+ * decode workers), strict as real ones are, with KV books, injected faults and a transcript. README.md tells how to use
+ * it.
  */
 #include "main.h"
 

@@ -1,6 +1,6 @@
 /*
- * The transcript (--record): every request as one line of JSON, flushed before the request is answered, so that a test that
- * has the answer finds the line.
+ * The transcript (--record): every request as one line of JSON, flushed before the request is answered, so that a test
+ * that has the answer finds the line.
  *
  * Encoding: each byte of method, target, headers and body is one character; bytes below 0x20 and above 0x7e are written
  * \u00XX. In Python, json.loads(line)["body"].encode("latin-1") is the body as it came.

@@ -812,6 +812,40 @@ def output_is_the_seeds():
 
 
 @case
+def whatever_goes_wrong_leaves_nothing_behind():
+    import random
+
+    rng = random.Random(5)
+    items = ["split=1", "split=50", "split-at=5", "split-at=200", "crlf", "gzip", "no-length", "no-final-blank", "usage-null",
+             "reset-after=0", "reset-after=100", "fin-after=50", "silence-after=20", "silence", "delay=5", "first-token-delay=5",
+             "event-interval=1", "huge-event=100000", "blob=300000", "error-event-after=2", "status=503", "status=204",
+             "refuse-body", "close-idle=1", "tokens=3"]
+    with Sim("--tokens", "6") as sim:
+        for i in range(400):
+            spec = ",".join(rng.sample(items, rng.randint(0, 4)))
+            phase, headers = rng.choice([("decode", DECODE), ("probe", {**PROBE, "x-sim-probe": "hit"}), ("prefill", PREFILL)])
+            body = with_kv(chat(stream=rng.random() < 0.6), NIXL) if phase == "prefill" else chat(stream=rng.random() < 0.6)
+            raw = build("POST", CHAT, body, {**headers, f"x-sim-fault-{phase}": spec})
+            with sim.connect() as s:
+                cut = rng.choice([len(raw), len(raw), len(raw), rng.randint(1, len(raw))])
+                s.sendall(raw[:cut])
+                if cut == len(raw):
+                    if rng.random() < 0.3:
+                        s.settimeout(0.02)
+                        try:
+                            s.recv(rng.randint(1, 500))
+                        except (ConnectionResetError, socket.timeout):
+                            pass
+                    elif "silence" not in spec:
+                        a = Answer(s)
+                        assert not a.timed_out, spec
+                if rng.random() < 0.5:
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        st = sim.wait(lambda st: st["active_requests"] == 0 and st["open_connections"] == 1)
+        assert st["requests"]["decode"] > 50 and st["stranded"] > 20, st
+
+
+@case
 def slow_readers_hold_back_the_stream():
     with Sim() as sim, sim.connect() as s:
         s.sendall(build("POST", CHAT, chat(stream=True), fault("blob=200000000")))

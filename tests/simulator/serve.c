@@ -1,8 +1,8 @@
 /*
  * From a request to its answer; see serve.h.
  *
- * The order a request goes through: phase and faults (at its head), transcript and counts (when whole), delay, injected status,
- * page or API, validation, KV books, answer.
+ * The order a request goes through: phase and faults (at its head), transcript and counts (when whole), delay, injected
+ * status, page or API, validation, KV books, answer.
  */
 #include "serve.h"
 

@@ -53,7 +53,7 @@ static void add_usage(struct buf *out, const struct reply *r, uint64_t completio
     buf_printf(out, "%s}", rest);
 }
 
-/* W9: continuous_usage_stats puts usage on every chunk. With the null fault, a null stands there (other servers do so). */
+/* W9: continuous_usage_stats puts usage on every chunk. With the null fault a null stands there, as elsewhere. */
 static void add_chunk_usage(struct buf *out, const struct reply *r, uint64_t completion)
 {
     if (!r->include_usage || !(r->continuous_usage || r->usage_null))

@@ -1,6 +1,6 @@
 /*
- * The pace of an event stream: opening, one event a token, closing; at once as far as the socket takes them, or one event an
- * interval; with the faults that concern events.
+ * The pace of an event stream: opening, one event a token, closing; at once as far as the socket takes them, or one
+ * event an interval; with the faults that concern events.
  *
  * Invariant: after any call here the connection may be over, and with it the stream: callers touch nothing afterwards.
  */

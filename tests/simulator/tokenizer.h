@@ -1,6 +1,6 @@
 /*
- * A deterministic tokenizer in the likeness of a byte-pair encoder: common pieces of words have ids of their own, any other
- * byte is a token by itself. Longest piece first, left to right, so that any changed byte changes the ids.
+ * A deterministic tokenizer in the likeness of a byte-pair encoder: common pieces of words have ids of their own, any
+ * other byte is a token by itself. Longest piece first, left to right, so that any changed byte changes the ids.
  *
  * Tokens are never stored as numbers: a sink counts and fingerprints them, and writes them as a JSON list if asked.
  */
