@@ -103,9 +103,9 @@ static bool read_stream_options(struct text value, struct ask *ask, struct refus
     if (json_kind(value) != '{')
         return refuse_member(refusal, "body.stream_options", "model_attributes_type",
                              "Input should be a valid dictionary or object to extract fields from", value);
-    ask->include_usage = true; /* the engine's default inside stream_options */
-    if (!read_bool(json_member(value, "include_usage"), "body.stream_options.include_usage", &ask->include_usage,
-                   refusal) ||
+    struct text include = json_member(value, "include_usage");
+    ask->include_usage = !include.at; /* the engine's default inside stream_options is true */
+    if (!read_bool(include, "body.stream_options.include_usage", &ask->include_usage, refusal) ||
         !read_bool(json_member(value, "continuous_usage_stats"), "body.stream_options.continuous_usage_stats",
                    &ask->continuous_usage, refusal))
         return false;

@@ -41,6 +41,20 @@ static int hex_digit(unsigned char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* Skips bytes that need no look, eight at a time: no control, no quote, no backslash, nothing above ASCII. */
+static void skip_plain(struct check *c)
+{
+    const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+    uint64_t word;
+    while (c->end - c->at >= (ptrdiff_t)sizeof word) {
+        memcpy(&word, c->at, sizeof word);
+        uint64_t quote = word ^ ones * '"', slash = word ^ ones * '\\';
+        if ((word | (word - ones * 0x20) | (quote - ones) | (slash - ones)) & highs)
+            return;
+        c->at += sizeof word;
+    }
+}
+
 static bool check_string(struct check *c)
 {
     c->at++; /* the quote */
@@ -54,6 +68,7 @@ static bool check_string(struct check *c)
             return false;
         if (b < 0x80 && b != '\\') {
             c->at++;
+            skip_plain(c);
         } else if (b != '\\') {
             size_t len = utf8_length(c->at, c->end);
             if (!len)
@@ -189,10 +204,16 @@ static const char *after_space(const char *at, const char *end)
 
 static const char *after_string(const char *at, const char *end)
 {
-    for (at++; at < end && *at != '"'; at++)
-        if (*at == '\\')
-            at++;
-    return at < end ? at + 1 : end;
+    const char *start = ++at;
+    while ((at = memchr(at, '"', (size_t)(end - at))) != NULL) {
+        const char *slash = at;
+        while (slash > start && slash[-1] == '\\')
+            slash--;
+        at++;
+        if ((at - 1 - slash) % 2 == 0)
+            return at; /* escaped quotes have an odd number of backslashes before them */
+    }
+    return end;
 }
 
 static const char *after_value(const char *at, const char *end)
@@ -200,7 +221,7 @@ static const char *after_value(const char *at, const char *end)
     if (*at == '"')
         return after_string(at, end);
     if (*at != '{' && *at != '[') {
-        while (at < end && !strchr(",]} \n\r\t", *at))
+        while (at < end && *at != ',' && *at != ']' && *at != '}' && (unsigned char)*at > ' ')
             at++;
         return at;
     }

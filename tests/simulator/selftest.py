@@ -350,6 +350,11 @@ def refusals_are_the_engines():
             assert list(e) == ["message", "type", "param", "code"], (name, e)
             assert e == want if isinstance(want, dict) else want in e["message"], (name, e)
         assert sim.ask("GET", CHAT).status == 405
+        bare = f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n"
+        a = sim.ask(raw=f"{bare}Content-Type: text/plain\r\n\r\n{{}}".encode())
+        assert a.status == 400 and "application/json" in a.json()["error"]["message"]
+        a = sim.ask(raw=f"{bare}Content-Type: Application/JSON; charset=utf-8\r\n\r\n{{}}".encode())
+        assert "messages" in a.json()["error"]["message"]
         assert sim.ask(body={"mod\\u0065l": 1, **chat()}).status == 200
         assert sim.ask(body='{"mod\\u0065l":"nope","messages":[]}').status == 404
     with Sim() as sim:
@@ -704,7 +709,7 @@ def idle_connections_close():
 
 # ---- framing ----
 
-BAD = {
+BAD = {  # name: what follows the request line and Host
     "two lengths": b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
     "length and coding": b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "signed length": b"Content-Length: +2\r\n\r\n{}",
@@ -748,7 +753,7 @@ def bodies_arrive_however_cut():
     with Sim() as sim:
         body = json.dumps(chat()).encode()
         chunked = b"".join(b"%X;x=y\r\n%s\r\n" % (len(body[i : i + 7]), body[i : i + 7]) for i in range(0, len(body), 7))
-        head = b"POST %s HTTP/1.1\r\nHost: a\r\nEPP-Profile: decode\r\n" % CHAT.encode()
+        head = b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nEPP-Profile: decode\r\n" % CHAT.encode()
         raws = [
             head + b"Transfer-Encoding: chunked\r\n\r\n" + chunked + b"0\r\nX-Trailer: 1\r\n\r\n",
             head + b"Content-Length: %d\r\n\r\n%s" % (len(body), body),

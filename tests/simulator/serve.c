@@ -17,6 +17,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { OUTPUT_AT_MOST = 1 << 24 };
+
 enum stage {
     STAGE_DELAY,       /* waits, then act() */
     STAGE_SILENT,      /* never answers */
@@ -211,6 +213,8 @@ static void fill_reply(struct conn *conn, const struct ask *ask)
         n = ask->at_least;
     if (ask->capped && (n > ask->cap || ask->ignore_end))
         n = ask->cap;
+    if (n > OUTPUT_AT_MOST)
+        n = OUTPUT_AT_MOST;
     r->output_tokens = n ? n : 1;
     r->finish = ask->capped && r->output_tokens == ask->cap ? "length" : "stop";
     s->words = mix(options.seed) ^ ask->prompt.print;
@@ -351,6 +355,15 @@ out:
     buf_free(&media);
 }
 
+/* The engine takes no other media type; parameters are free. */
+static bool is_json(struct text type)
+{
+    const char *parameters = type.at ? memchr(type.at, ';', type.len) : NULL;
+    if (parameters)
+        type.len = (size_t)(parameters - type.at);
+    return text_is_nocase(text_trim(type), json_type);
+}
+
 static bool probe_misses(const struct http_request *request)
 {
     struct text wish = http_header(request, "x-sim-probe");
@@ -442,6 +455,9 @@ static void act(struct conn *conn)
         answer_error(conn, TEXT("Not Found"), "Not Found", NULL, 404);
     } else if (!post) {
         answer_error(conn, TEXT("Method Not Allowed"), "Method Not Allowed", NULL, 405);
+    } else if (!is_json(http_header(&conn->request, "content-type"))) {
+        answer_error(conn, TEXT("1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"),
+                     "Bad Request", NULL, 400);
     } else if (s->phase == PHASE_PROBE && probe_misses(&conn->request)) {
         answer_error(conn, TEXT("no decode worker has the prefix"), "Precondition Failed", NULL, 412);
     } else {

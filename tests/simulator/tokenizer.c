@@ -25,6 +25,7 @@ static const char *const pieces[] = {
     "\"content\":\"", "{\"type\":\"text\"", ". ", ", ", "  ", "    ", "\n",
 };
 enum { PIECES = sizeof pieces / sizeof *pieces };
+_Static_assert(TOKEN_PIECE + PIECES <= TOKEN_LETTERS, "ids must not meet");
 
 static const char *const words[] = {
     " the", " worker", " sends", " a", " token", " when", " it", " is", " ready", " and", " then", " another",
@@ -38,23 +39,36 @@ static const char *const words[] = {
 enum { WORDS = sizeof words / sizeof *words };
 _Static_assert(WORDS == 64, "a mask picks the word");
 
-/* Pieces by first byte: chains through `next`, built once. */
+/* Pieces by their first two bytes (a piece of one byte: by that byte), longest first. Built once. */
 static struct {
     bool built;
-    int16_t first[256];
+    int16_t one[256];
+    int16_t first[65536];
     int16_t next[PIECES];
     uint8_t len[PIECES];
 } table;
 
+static int16_t *chain(const char *at)
+{
+    return &table.first[(unsigned)(unsigned char)at[0] << 8 | (unsigned char)at[1]];
+}
+
 static void build_table(void)
 {
     table.built = true;
+    memset(table.one, -1, sizeof table.one);
     memset(table.first, -1, sizeof table.first);
-    for (int i = PIECES - 1; i >= 0; i--) {
-        unsigned char lead = (unsigned char)pieces[i][0];
+    for (int i = 0; i < PIECES; i++) {
         table.len[i] = (uint8_t)strlen(pieces[i]);
-        table.next[i] = table.first[lead];
-        table.first[lead] = (int16_t)i;
+        if (table.len[i] == 1) {
+            table.one[(unsigned char)pieces[i][0]] = (int16_t)i;
+            continue;
+        }
+        int16_t *link = chain(pieces[i]);
+        while (*link >= 0 && table.len[*link] >= table.len[i])
+            link = &table.next[*link];
+        table.next[i] = *link;
+        *link = (int16_t)i;
     }
 }
 
@@ -73,7 +87,16 @@ uint64_t fnv1a(struct text bytes)
     return hash;
 }
 
-uint64_t fingerprint(struct text bytes) { return mix(fnv1a(bytes)); }
+uint64_t fingerprint(struct text bytes)
+{
+    uint64_t hash = bytes.len, word;
+    for (; bytes.len >= sizeof word; bytes.at += sizeof word, bytes.len -= sizeof word) {
+        memcpy(&word, bytes.at, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return mix(hash ^ fnv1a(bytes));
+}
 
 void token_add(struct token_sink *sink, uint64_t id)
 {
@@ -87,19 +110,52 @@ void token_add(struct token_sink *sink, uint64_t id)
     sink->print ^= sink->print >> 29;
 }
 
+static int longest_piece(struct text text)
+{
+    if (text.len >= 2)
+        for (int i = *chain(text.at); i >= 0; i = table.next[i])
+            if (table.len[i] <= text.len && memcmp(pieces[i], text.at, table.len[i]) == 0)
+                return i;
+    return table.one[(unsigned char)text.at[0]];
+}
+
+/* Three small letters, with or without a space before them, have an id of their own. Returns the length, 0 for none. */
+static size_t letters(struct text text, uint64_t *id)
+{
+    size_t space = text.at[0] == ' ';
+    if (text.len < space + 3)
+        return 0;
+    uint64_t number = space;
+    for (size_t i = space; i < space + 3; i++) {
+        if (text.at[i] < 'a' || text.at[i] > 'z')
+            return 0;
+        number = number * 26 + (uint64_t)(text.at[i] - 'a');
+    }
+    *id = TOKEN_LETTERS + number;
+    return space + 3;
+}
+
 void tokenize(struct token_sink *sink, struct text text)
 {
     if (!table.built)
         build_table();
     while (text.len) {
-        unsigned char lead = (unsigned char)text.at[0];
-        int best = -1;
-        for (int i = table.first[lead]; i >= 0; i = table.next[i])
-            if (table.len[i] <= text.len && (best < 0 || table.len[i] > table.len[best]) &&
-                memcmp(pieces[i], text.at, table.len[i]) == 0)
-                best = i;
-        token_add(sink, best < 0 ? TOKEN_BYTE + (uint64_t)lead : TOKEN_PIECE + (uint64_t)best);
-        size_t used = best < 0 ? 1 : table.len[best];
+        uint64_t id = TOKEN_BYTE + (uint64_t)(unsigned char)text.at[0];
+        size_t used = 1;
+        int piece = longest_piece(text);
+        if (piece >= 0) {
+            id = TOKEN_PIECE + (uint64_t)piece;
+            used = table.len[piece];
+        }
+        if (used < 4) {
+            uint64_t other;
+            size_t len = letters(text, &other);
+            if (len > used) {
+                id = other;
+                used = len;
+            }
+        }
+        token_add(sink, id);
         text.at += used;
         text.len -= used;
     }

@@ -1,6 +1,7 @@
 /*
- * A deterministic tokenizer in the likeness of a byte-pair encoder: common pieces of words have ids of their own, any
- * other byte is a token by itself. Longest piece first, left to right, so that any changed byte changes the ids.
+ * A deterministic tokenizer in the likeness of a byte-pair encoder: common pieces of words and any three small letters
+ * have ids of their own, any other byte is a token by itself. Longest first, left to right, so any changed byte changes
+ * the ids.
  *
  * Tokens are never stored as numbers: a sink counts and fingerprints them, and writes them as a JSON list if asked.
  */
@@ -14,8 +15,9 @@ enum {
     TOKEN_TURN = 1,
     TOKEN_TURN_END = 2,
     TOKEN_MEDIA = 3,
-    TOKEN_BYTE = 4,    /* + the byte */
-    TOKEN_PIECE = 260, /* + the piece's place in the table */
+    TOKEN_BYTE = 4,       /* + the byte */
+    TOKEN_PIECE = 260,    /* + the piece's place in the table */
+    TOKEN_LETTERS = 1000, /* + three letters, with or without a space before them, as a number to base 26 */
 };
 
 struct token_sink {
