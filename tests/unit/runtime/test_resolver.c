@@ -354,7 +354,7 @@ static void a_silent_server_disturbs_nobody_and_cancelling_takes_no_time(void **
     assert_true(server.unheard > 0);
     before = reactor_now_fresh(reactor);
     resolver_cancel(resolver, &silent.lookup);
-    assert_true(reactor_now_fresh(reactor) - before < 20 * MS);
+    assert_true(reactor_now_fresh(reactor) - before < 100 * MS);
     reactor_disarm(reactor, &ticker.timer);
     before = reactor_now_fresh(reactor);
     reactor_turn(reactor, 300 * MS); /* nothing is left that could wake the loop */
@@ -421,13 +421,33 @@ static void failing_servers_are_named_as_the_reason(void **state)
     assert_non_null(strstr(probe.answer.reason, "name servers"));
 }
 
+/* A name of /etc/hosts that is not localhost (which c-ares knows by itself), and its address. False: there is none. */
+static bool a_name_of_the_hosts_file(char address[static 64], char name[static 256])
+{
+    FILE *file = fopen("/etc/hosts", "re");
+    char line[512];
+    bool found = false;
+
+    while (file && !found && fgets(line, sizeof line, file))
+        found = sscanf(line, "%63[0-9.] %255s", address, name) == 2 && !strstr(name, "localhost");
+    if (file)
+        fclose(file);
+    return found;
+}
+
 static void the_hosts_file_is_honoured(void **state)
 {
+    char address[64], name[256];
     struct probe probe;
 
     (void)state;
     look_up(&probe, "localhost");
     assert_true(holds(&probe.answer, "127.0.0.1") || holds(&probe.answer, "::1"));
+    if (a_name_of_the_hosts_file(address, name)) {
+        print_message("  %s is %s\n", name, address);
+        look_up(&probe, name);
+        assert_true(holds(&probe.answer, address));
+    }
     assert_int_equal(server.asked, 0);
 }
 
