@@ -125,6 +125,7 @@ static const struct node *section_node(const struct settings *settings, enum sec
 /* What the fill_… functions read from. */
 struct filling {
     struct settings *settings;
+    const struct settings_input *input;
     const struct coord_config *config;
     struct complaints *complaints;
 };
@@ -267,6 +268,7 @@ static void fill_pipeline(const struct filling *filling)
     settings->pipeline.forward_response_header_count = names.count;
     settings->pipeline.at = node ? node->at : settings->root->at;
     settings->pipeline_values = *filling->config;
+    steps_read(settings, node_get(node, "steps"), filling->input->allow_unknown, filling->complaints);
 }
 
 static void fill_response(const struct filling *filling)
@@ -331,7 +333,7 @@ static void load_section(struct settings *settings, const struct settings_input 
 
     (void)good; /* the complaints say it; going on finds the rest of them */
     if (config->count == table.count)
-        fills[section](&(struct filling){settings, config, complaints});
+        fills[section](&(struct filling){settings, input, config, complaints});
 }
 
 /* Everything from a tree on; `root` may be NULL: no file. */
@@ -352,7 +354,6 @@ static struct settings *build(struct arena *arena, const struct node *root, cons
     settings->sections = sections;
     for (size_t i = 0; i < SECTION_COUNT; i++)
         load_section(settings, input, (enum section)i, &sections[i], complaints);
-    steps_read(settings, node_get(section_node(settings, SECTION_PIPELINE), "steps"), input->allow_unknown, complaints);
     return settings;
 }
 
