@@ -178,7 +178,7 @@ static bool read_size(const struct reading *reading, const coord_param *param, c
     if (!parse_size(node->text, &bytes))
         return refuse(reading, param, node, "is no size: write bytes, or 64KiB, 16MiB, 1GiB");
     if (bytes > INT64_MAX)
-        return refuse(reading, param, node, "is too large");
+        return has_limits(param) ? check_limits(reading, param, node, 1) : refuse(reading, param, node, "is too large");
     value->integer = (int64_t)bytes;
     return check_integer(reading, param, node, value->integer);
 }
@@ -277,8 +277,8 @@ static bool read_item(const struct reading *reading, const coord_param *param, c
     if (item->broken)
         return false;
     if (item->kind != NODE_SCALAR || node_is_null(item)) {
-        complain(reading->complaints, COMPLAINT_ERROR, item->at, "%s[%zu] must be a text, not %s", reading->label,
-                 index,
+        complain(reading->complaints, COMPLAINT_ERROR, item->at, "%s: item %zu must be a text, not %s", reading->label,
+                 index + 1,
                  item->kind == NODE_SCALAR ? "empty"
                  : item->kind == NODE_LIST ? "a list"
                                            : "a map");
@@ -313,7 +313,8 @@ static bool read_map(const struct reading *reading, const coord_param *param, co
     bool good = true;
 
     if (node->kind != NODE_MAP)
-        return refuse(reading, param, node, "takes a map of texts");
+        return refuse(reading, param, node,
+                      node->kind == NODE_SCALAR ? "is no map of texts" : "takes a map of texts, not a list");
     value->count = node->count;
     value->items = arena_alloc(reading->arena, node->count * sizeof *value->items);
     value->keys = arena_alloc(reading->arena, node->count * sizeof *value->keys);
@@ -339,13 +340,14 @@ static reader *const readers[] = {
 bool convert(const struct reading *reading, const coord_param *param, const struct node *node, struct value *value)
 {
     bool collection = param->type == COORD_PARAM_STRING_LIST || param->type == COORD_PARAM_STRING_MAP;
+    const char *type_name = param_type_name(param->type);
 
     value->at = node->at;
     if (node->broken)
         return false;
     if (node->kind != NODE_SCALAR && !collection)
-        return refuse(reading, param, node, "takes a %s, not a %s", param_type_name(param->type),
-                      node->kind == NODE_LIST ? "list" : "map");
+        return refuse(reading, param, node, "takes a%s %s, not a %s", strchr("aeiou", type_name[0]) ? "n" : "",
+                      type_name, node->kind == NODE_LIST ? "list" : "map");
     value->secret = hidden(param, node);
     if (!collection)
         value->text = node->text; /* as written; readers of texts put theirs */

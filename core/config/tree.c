@@ -348,11 +348,20 @@ static struct position position_at(const struct builder *builder, coord_slice te
     return at;
 }
 
+/* The remedy for what trips people most; empty when there is none to name. */
+static const char *remedy(coord_slice text, size_t index)
+{
+    if (index < text.size && text.data[index] == '\t')
+        return ": indent with spaces, not with tabs";
+    if (index > 0 && index < text.size && text.data[index] == '{' && text.data[index - 1] == '$')
+        return ": quote a value with ${…} inside { } or [ ]";
+    return "";
+}
+
 static void explain_parser_error(struct builder *builder, coord_slice text)
 {
     const yaml_parser_t *parser = &builder->parser;
     const char *problem = parser->problem ? parser->problem : "not YAML";
-    size_t index = parser->problem_mark.index;
 
     if (parser->error == YAML_MEMORY_ERROR)
         out_of_memory(builder);
@@ -362,7 +371,7 @@ static void explain_parser_error(struct builder *builder, coord_slice text)
     else
         complain(builder->complaints, COMPLAINT_ERROR, position_of(builder, parser->problem_mark), "%s%s%s%s", problem,
                  parser->context ? ", " : "", parser->context ? parser->context : "",
-                 index < text.size && text.data[index] == '\t' ? ": indent with spaces, not with tabs" : "");
+                 remedy(text, parser->problem_mark.index));
 }
 
 static bool read_events(struct builder *builder, coord_slice text)
