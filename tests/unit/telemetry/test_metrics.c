@@ -1,6 +1,6 @@
 /* Unit test of the metrics registry and its page: what is counted, from how many threads, and how it is written. */
 #include "telemetry/families.h"
-#include "telemetry/page_check.h"
+#include "page_check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
