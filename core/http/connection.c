@@ -138,6 +138,16 @@ void connection_resume(struct connection *connection)
 
 void connection_shut(struct connection *connection) { shutdown(descriptor(connection), SHUT_RDWR); }
 
+/*
+ * When a reader fails after a write, the library (0.9.75) ends the request but forgets the connection, and its descriptor,
+ * until something happens to it, which may be never. Connections with a timeout of their own it looks at in every run.
+ */
+void connection_forsaken(struct connection *connection)
+{
+    MHD_set_connection_option(connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
+    connection->server->daemon_ready = true;
+}
+
 /* Past the library */
 
 static gnutls_session_t session(const struct connection *connection)

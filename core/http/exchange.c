@@ -283,6 +283,17 @@ static void read_head(struct exchange *exchange, const char *method, const char 
     exchange->expects_continue = expect && !exchange->http10 && header_name_is(expect->value, "100-continue");
 }
 
+/* The library leaves blanks at a value's end. They are trimmed after the framing was judged, as it judges with them. */
+static void trim_values(struct headers *headers)
+{
+    for (size_t i = 0; i < headers->count; i++) {
+        coord_slice *value = &headers->list[i].value;
+
+        while (value->size > 0 && (value->data[value->size - 1] == ' ' || value->data[value->size - 1] == '\t'))
+            value->size--;
+    }
+}
+
 /*
  * The head is answered and the body unwanted. Who waits for 100 Continue gets the answer instead, from the library, which
  * then closes; others send already, and a close in the midst of it would be a reset that may take the answer with it.
@@ -318,6 +329,7 @@ static enum MHD_Result first_call(struct exchange *exchange, const char *method,
     if (exchange->cut || !exchange->target.data)
         return MHD_NO;
     problem = framing_check(exchange->http10, &exchange->headers, &exchange->declared);
+    trim_values(&exchange->headers);
     exchange->phase = PHASE_UPLOAD;
     connection_wait(exchange->connection, WAIT_BODY, server->options.read_timeout_ns);
     if (problem) {
@@ -488,7 +500,9 @@ void exchange_completed(void *context, struct MHD_Connection *mhd, void **state,
             !exchange->truncated;
     connection->exchange = NULL;
     connection_wait(connection, WAIT_HEAD, server->options.read_timeout_ns);
-    if (server->closed && !connection->fin)
+    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        connection_forsaken(connection);
+    else if (server->closed && !connection->fin)
         connection_shut(connection);
     if (whole && !exchange->ended && keep_head(exchange)) {
         exchange->phase = PHASE_SENT; /* exchange_end is still to come */

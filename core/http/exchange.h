@@ -151,6 +151,8 @@ void connection_suspend(struct connection *connection); /* in a callback of the 
 void connection_resume(struct connection *connection);
 /* Makes the library see the end of the connection. */
 void connection_shut(struct connection *connection);
+/* The library gave the connection up: sees to it that it closes it, too. */
+void connection_forsaken(struct connection *connection);
 /* Sends connection->direct as far as it goes; goes on when the socket takes more; then shuts the write side. */
 void connection_send_direct(struct connection *connection);
 

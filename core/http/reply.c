@@ -34,7 +34,7 @@ static bool goes_out(const struct header *header)
            header_value_valid(header->value);
 }
 
-static bool has_no_body(int32_t status) { return status < 200 || status == 204 || status == 304; }
+static bool has_no_body(int32_t status) { return status == 204 || status == 304; }
 
 static bool must_close(const struct exchange *exchange)
 {
@@ -188,17 +188,20 @@ static struct MHD_Response *from_reader(struct exchange *exchange, uint64_t size
 {
     uint64_t block = size < READER_BLOCK ? size + 1 : READER_BLOCK;
 
-    if (exchange->head_request || (size == MHD_SIZE_UNKNOWN && !exchange->http10))
+    if (exchange->head_request || exchange->status == 304 || (size == MHD_SIZE_UNKNOWN && !exchange->http10))
         block = 1; /* not read at all; or chunks are built in the connection's own memory */
     return MHD_create_response_from_callback(size, (size_t)block, read_out, exchange, NULL);
 }
 
-/* The length that GET would have is told, the body is not there; an unknown one must not be chunked. */
-static struct MHD_Response *to_head_request(struct exchange *exchange)
+/*
+ * For HEAD and 304 the length that GET would have is told, if it is known; the library would follow an unknown one by an
+ * empty chunk, and call none at all zero, so that connection ends.
+ */
+static struct MHD_Response *without_body(struct exchange *exchange)
 {
     struct MHD_Response *response;
 
-    if (exchange->length >= 0)
+    if (exchange->length > 0 || (exchange->length == 0 && exchange->head_request))
         return from_reader(exchange, (uint64_t)exchange->length);
     response = from_reader(exchange, MHD_SIZE_UNKNOWN);
     if (response)
@@ -208,10 +211,10 @@ static struct MHD_Response *to_head_request(struct exchange *exchange)
 
 static struct MHD_Response *make_response(struct exchange *exchange)
 {
-    if (has_no_body(exchange->status))
+    if (exchange->status == 204)
         return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    if (exchange->head_request)
-        return to_head_request(exchange);
+    if (exchange->head_request || exchange->status == 304)
+        return without_body(exchange);
     if (exchange->length >= 0 && exchange->ended && !exchange->truncated)
         return from_buffer(exchange);
     return from_reader(exchange, exchange->length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)exchange->length);
