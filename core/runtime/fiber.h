@@ -28,7 +28,8 @@ struct fiber_pool *fiber_pool_new(struct reactor *reactor, size_t stack_size);
 void fiber_pool_free(struct fiber_pool *pool);
 
 /* Starts a fiber: it runs `function(argument)` from a task of this turn and ends when that returns. NULL: memory or mappings are short. */
-struct fiber *fiber_spawn(struct fiber_pool *pool, fiber_fn *function, void *argument) __attribute__((warn_unused_result));
+struct fiber *fiber_spawn(struct fiber_pool *pool, fiber_fn *function, void *argument)
+    __attribute__((warn_unused_result));
 
 /* The running fiber, NULL outside of one. */
 struct fiber *fiber_current(void);

@@ -52,7 +52,8 @@ void reactor_free(struct reactor *reactor);
 /* Runs until reactor_stop, on the calling thread. */
 void reactor_run(struct reactor *reactor);
 
-/* One turn that waits at most `wait_ns` (-1: as long as the next timer allows); for tests and for nested use at shutdown. */
+/* One turn that waits at most `wait_ns` (-1: as long as the next timer allows); for tests and for driving a loop by hand at
+ * shutdown. Never from inside a callback. */
 void reactor_turn(struct reactor *reactor, int64_t wait_ns);
 
 /* Makes reactor_run return after the current turn. [any thread] */

@@ -33,7 +33,7 @@
 #if defined(__GNUC__)
 #define COORD_API __attribute__((visibility("default")))
 #define COORD_MUST_CHECK __attribute__((warn_unused_result))
-#define COORD_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define COORD_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define COORD_API
 #define COORD_MUST_CHECK

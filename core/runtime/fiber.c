@@ -1,0 +1,276 @@
+/*
+ * See fiber.h. A fiber and its stack are one object that is recycled as a whole. All switches go between a fiber and its
+ * reactor's thread, never from fiber to fiber: `go_on` is the way in and `leave` the only way out.
+ */
+#include "fiber_private.h"
+
+#include "fiber_checkers.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    MAGIC = 0x46494252,
+    STACK_MINIMUM = FIBER_ASAN || FIBER_TSAN ? 512 * 1024 : 64 * 1024,
+    IDLE_MINIMUM = 64 /* stacks that are always worth keeping */
+};
+
+struct fiber_pool {
+    struct reactor *reactor;
+    size_t stack_size;
+    size_t live, idle;
+    size_t peak; /* most fibers ever alive at once */
+    struct fiber *idle_first;
+    struct fiber_context thread_context; /* the reactor's own stack, while a fiber runs */
+    const void *thread_stack;            /* its bounds, for AddressSanitizer */
+    size_t thread_stack_size;
+    void *checker_thread;
+};
+
+static _Thread_local struct fiber *current;
+
+/*
+ * Not inlined, and not for the compiler to reason about: the address of a thread's variable must not be kept over a switch,
+ * and neither must its value.
+ */
+__attribute__((noinline)) struct fiber *fiber_current(void)
+{
+    __asm__ volatile("");
+    return current;
+}
+
+static __attribute__((noinline)) void set_current(struct fiber *fiber)
+{
+    __asm__ volatile("");
+    current = fiber;
+}
+
+static void check(const struct fiber *fiber) { assert(fiber && fiber->magic == MAGIC); }
+
+/* Stacks */
+
+static bool map_stack(struct fiber *fiber, size_t size)
+{
+    char *mapping =
+        mmap(NULL, FIBER_GUARD_SIZE + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+
+    if (mapping == MAP_FAILED)
+        return false;
+    if (mprotect(mapping + FIBER_GUARD_SIZE, size, PROT_READ | PROT_WRITE) != 0) {
+        munmap(mapping, FIBER_GUARD_SIZE + size);
+        return false;
+    }
+    fiber->mapping = mapping;
+    fiber->stack = mapping + FIBER_GUARD_SIZE;
+    fiber->stack_size = size;
+    fiber->checker_stack = checker_stack_mapped(fiber->stack, size);
+    return true;
+}
+
+static struct fiber *fiber_new(struct fiber_pool *pool)
+{
+    struct fiber *fiber = calloc(1, sizeof *fiber);
+
+    if (!fiber)
+        return NULL;
+    if (!map_stack(fiber, pool->stack_size)) {
+        free(fiber);
+        return NULL;
+    }
+    fiber->magic = MAGIC;
+    fiber->pool = pool;
+    return fiber;
+}
+
+static void fiber_free(struct fiber *fiber)
+{
+    checker_stack_unmapped(fiber->checker_stack);
+    munmap(fiber->mapping, FIBER_GUARD_SIZE + fiber->stack_size);
+    fiber->magic = 0;
+    free(fiber);
+}
+
+static struct fiber *take_idle(struct fiber_pool *pool)
+{
+    struct fiber *fiber = pool->idle_first;
+
+    if (!fiber)
+        return fiber_new(pool);
+    pool->idle_first = fiber->next_idle;
+    pool->idle--;
+    return fiber;
+}
+
+static void give_back(struct fiber *fiber)
+{
+    struct fiber_pool *pool = fiber->pool;
+    size_t keep = pool->peak / 2 > IDLE_MINIMUM ? pool->peak / 2 : IDLE_MINIMUM;
+
+    pool->live--;
+    checker_fiber_free(fiber->checker_thread);
+    checker_stack_recycled(fiber->stack, fiber->stack_size);
+    if (pool->idle >= keep) {
+        fiber_free(fiber);
+        return;
+    }
+    fiber->next_idle = pool->idle_first;
+    pool->idle_first = fiber;
+    pool->idle++;
+}
+
+/* The pool */
+
+struct fiber_pool *fiber_pool_new(struct reactor *reactor, size_t stack_size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct fiber_pool *pool;
+
+    if (stack_size > SIZE_MAX / 2)
+        return NULL;
+    pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    pool->reactor = reactor;
+    pool->stack_size = stack_size < STACK_MINIMUM ? STACK_MINIMUM : stack_size;
+    pool->stack_size = (pool->stack_size + page - 1) / page * page;
+    return pool;
+}
+
+void fiber_pool_free(struct fiber_pool *pool)
+{
+    if (!pool)
+        return;
+    assert(pool->live == 0);
+    while (pool->idle_first) {
+        struct fiber *fiber = pool->idle_first;
+
+        pool->idle_first = fiber->next_idle;
+        fiber_free(fiber);
+    }
+    free(pool);
+}
+
+size_t fiber_pool_live(const struct fiber_pool *pool) { return pool->live; }
+
+size_t fiber_pool_idle(const struct fiber_pool *pool) { return pool->idle; }
+
+/* Switching */
+
+/* What the watchdog sees. Each fiber, and each step on it, answers for its own time only. */
+static void show_activity(struct fiber *fiber)
+{
+    struct reactor_activity *activity = reactor_activity(fiber->pool->reactor);
+
+    atomic_store_explicit(&activity->label, fiber->label, memory_order_relaxed);
+    atomic_store_explicit(&activity->since_ns, reactor_now_fresh(fiber->pool->reactor), memory_order_release);
+}
+
+/* On the fiber: back to the thread, for good if it has finished. */
+static void leave(struct fiber *fiber)
+{
+    struct fiber_pool *pool = fiber->pool;
+    void *kept = NULL;
+
+    checker_leave(fiber->state == FIBER_FINISHED ? NULL : &kept, pool->thread_stack, pool->thread_stack_size,
+                  pool->checker_thread);
+    fiber_context_switch(&fiber->context, &pool->thread_context);
+    checker_arrive(kept, &pool->thread_stack, &pool->thread_stack_size);
+}
+
+/* The first function on a fiber's stack. */
+static void fiber_main(void *argument)
+{
+    struct fiber *fiber = argument;
+
+    checker_arrive(NULL, &fiber->pool->thread_stack, &fiber->pool->thread_stack_size);
+    fiber->function(fiber->argument);
+    fiber->state = FIBER_FINISHED;
+    leave(fiber);
+    abort();
+}
+
+/* On the thread: the task of a runnable fiber. */
+static void go_on(struct task *task)
+{
+    struct fiber *fiber = (struct fiber *)((char *)task - offsetof(struct fiber, task));
+    struct fiber_pool *pool = fiber->pool;
+    void *kept = NULL;
+
+    check(fiber);
+    assert(fiber->state == FIBER_RUNNABLE && !fiber_current());
+    fiber->state = FIBER_RUNNING;
+    show_activity(fiber);
+    set_current(fiber);
+    pool->checker_thread = checker_self();
+    checker_leave(&kept, fiber->stack, fiber->stack_size, fiber->checker_thread);
+    fiber_context_switch(&pool->thread_context, &fiber->context);
+    checker_arrive(kept, NULL, NULL);
+    set_current(NULL);
+    if (fiber->state == FIBER_FINISHED)
+        give_back(fiber);
+}
+
+static void make_runnable(struct fiber *fiber)
+{
+    fiber->state = FIBER_RUNNABLE;
+    reactor_defer(fiber->pool->reactor, &fiber->task);
+}
+
+struct fiber *fiber_spawn(struct fiber_pool *pool, fiber_fn *function, void *argument)
+{
+    struct fiber *fiber = take_idle(pool);
+
+    if (!fiber)
+        return NULL;
+    if (++pool->live > pool->peak)
+        pool->peak = pool->live;
+    fiber->woken = false;
+    fiber->function = function;
+    fiber->argument = argument;
+    fiber->label = fiber->subject = NULL;
+    fiber->task = (struct task){.run = go_on};
+    fiber->checker_thread = checker_fiber_new();
+    fiber_context_make(&fiber->context, fiber->stack, fiber->stack_size, fiber_main, fiber);
+    make_runnable(fiber);
+    return fiber;
+}
+
+void fiber_park(void)
+{
+    struct fiber *fiber = fiber_current();
+
+    check(fiber);
+    if (fiber->woken) {
+        fiber->woken = false;
+        return;
+    }
+    fiber->state = FIBER_PARKED;
+    leave(fiber);
+}
+
+void fiber_wake(struct fiber *fiber)
+{
+    check(fiber);
+    assert(fiber->state != FIBER_FINISHED);
+    if (fiber->state == FIBER_PARKED)
+        make_runnable(fiber);
+    else
+        fiber->woken = true;
+}
+
+void fiber_set_label(struct fiber *fiber, const char *label)
+{
+    check(fiber);
+    fiber->label = label;
+    if (fiber == fiber_current())
+        show_activity(fiber);
+}
+
+void fiber_set_subject(struct fiber *fiber, const char *subject)
+{
+    check(fiber);
+    fiber->subject = subject;
+}

@@ -1,0 +1,28 @@
+/* The inside of a fiber, for fiber.c and crash.c only. */
+#ifndef RUNTIME_FIBER_PRIVATE_H
+#define RUNTIME_FIBER_PRIVATE_H
+
+#include "runtime/fiber.h"
+#include "runtime/fiber_switch.h"
+
+enum fiber_state { FIBER_FINISHED, FIBER_RUNNABLE, FIBER_RUNNING, FIBER_PARKED };
+
+struct fiber {
+    unsigned magic;
+    enum fiber_state state;
+    bool woken; /* a wake came while it was running or runnable */
+    struct fiber_pool *pool;
+    fiber_fn *function;
+    void *argument;
+    const char *label, *subject;
+    struct task task; /* goes on with it */
+    struct fiber_context context;
+    char *mapping; /* the guard; the stack follows */
+    char *stack;   /* lowest address */
+    size_t stack_size;
+    struct fiber *next_idle;
+    void *checker_thread;   /* ThreadSanitizer's, while alive */
+    unsigned checker_stack; /* valgrind's */
+};
+
+#endif
