@@ -213,7 +213,7 @@ out:
 }
 
 /* http://[authority][/prefix]: both are kept as they are written. */
-static void take_authority(struct upstream *upstream)
+static const char *take_authority(struct upstream *upstream)
 {
     coord_slice url = upstream->options.url;
     size_t start = upstream->secure ? strlen("https://") : strlen("http://");
@@ -227,6 +227,7 @@ static void take_authority(struct upstream *upstream)
         upstream->prefix.size--;
     upstream->origin = upstream->text.data + upstream->text.size;
     upstream->text.size += (size_t)sprintf(upstream->origin, "%.*s/", (int)end, url.data) + 1;
+    return end > start ? NULL : "the URL has no host";
 }
 
 static const char *parse_url(struct upstream *upstream)
@@ -252,7 +253,7 @@ static const char *parse_url(struct upstream *upstream)
         goto out;
     problem = take_host(upstream, url);
     if (!problem)
-        take_authority(upstream);
+        problem = take_authority(upstream);
 out:
     curl_url_cleanup(url);
     return problem;

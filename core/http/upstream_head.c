@@ -110,9 +110,11 @@ static enum answer_line take_field(struct answer_head *head, coord_slice line, c
 
 static enum answer_line take_status_line(struct answer_head *head, coord_slice line, const char **reason)
 {
+    size_t bytes = head->bytes;
+
     answer_head_begin(head);
     head->began = true;
-    head->bytes = line.size;
+    head->bytes = bytes;
     if (line.size < 5 || memcmp(line.data, "HTTP/", 5) != 0 || !read_status_line(head, line))
         return refuse(reason, "the answer has an invalid status line");
     if (head->status == 101)
@@ -135,6 +137,7 @@ enum answer_line answer_head_line(struct answer_head *head, coord_slice line, co
         return take_field(head, text, reason);
     if (head->status < 200) {
         head->status = 0; /* the next line begins another head */
+        head->bytes = 0;
         return ANSWER_MORE;
     }
     head->complete = true;

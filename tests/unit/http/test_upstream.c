@@ -610,6 +610,712 @@ static void every_method_goes_through_one_connection(void **state)
     peer_free(peer);
 }
 
+static void fields_that_would_break_the_request_are_left_out(void **state)
+{
+    struct peer *peer = peer_start(serve_one_connection, NULL);
+    struct upstream *upstream = open_peer(*state, peer);
+    const struct header fields[] = {{COORD_SLICE("X-A"), COORD_SLICE("a\r\nX-Evil: 1")},
+                                    {COORD_SLICE("X B"), COORD_SLICE("b")},
+                                    {COORD_SLICE("X-C:"), COORD_SLICE("c")},
+                                    {COORD_SLICE(""), COORD_SLICE("d")},
+                                    {COORD_SLICE("X-E"), COORD_SLICE("e\0e")},
+                                    {COORD_SLICE("Host"), COORD_SLICE("evil")},
+                                    {COORD_SLICE("content-length"), COORD_SLICE("77")},
+                                    {COORD_SLICE("Transfer-Encoding"), COORD_SLICE("chunked")},
+                                    {COORD_SLICE("Connection"), COORD_SLICE("close")},
+                                    {COORD_SLICE("Expect"), COORD_SLICE("100-continue")},
+                                    {COORD_SLICE("Accept"), COORD_SLICE("text/event-stream")},
+                                    {COORD_SLICE("User-Agent"), COORD_SLICE("u")}};
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    request.headers = fields;
+    request.header_count = sizeof fields / sizeof *fields;
+    request.host = (coord_slice)COORD_SLICE("h:1");
+    probe_start(&probe, *state, upstream, &request);
+    finish(&probe);
+    close_client(state);
+    assert_wire(peer, "GET / HTTP/1.1\r\nHost: h:1\r\nAccept: text/event-stream\r\nUser-Agent: u\r\n\r\n");
+    probe_clear(&probe);
+    peer_free(peer);
+}
+
+static void an_invalid_target_or_method_ends_the_leg_without_a_request(void **state)
+{
+    static const char *const rows[][2] = {{"GET", ""}, {"GET", "/a b"}, {"GET", "/a\r\nX: y"}, {"GE T", "/"}, {"", "/"}};
+    struct upstream *upstream = open_named(*state, "127.0.0.1", 1);
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct leg_request request = get(rows[r][1]);
+        struct probe probe = {0};
+
+        request.method = coord_slice_of(rows[r][0]);
+        probe_start(&probe, *state, upstream, &request);
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, LEG_INTERNAL);
+        probe_clear(&probe);
+    }
+}
+
+static char *pattern_new(size_t size)
+{
+    char *data = malloc(size + 1);
+    unsigned seed = 7;
+
+    for (size_t i = 0; i < size; i++)
+        data[i] = (char)('a' + ((seed = seed * 1103515245 + 12345) >> 16) % 26);
+    data[size] = 0;
+    return data;
+}
+
+static void large_bodies_arrive_whole_from_their_pieces(void **state)
+{
+    static const size_t sizes[] = {65535, 65536, 65537, 300000, 3 << 20};
+
+    for (size_t r = 0; r < sizeof sizes / sizeof *sizes; r++) {
+        struct peer *peer = peer_start(serve_one_connection, NULL);
+        struct upstream *upstream = open_peer(*state, peer);
+        char *data = pattern_new(sizes[r]), head[128];
+        const coord_slice pieces[] = {{data, 1}, {data + 1, sizes[r] / 2}, {NULL, 0}, {data + 1 + sizes[r] / 2, sizes[r] - 1 - sizes[r] / 2}};
+        struct leg_request request = {.method = COORD_SLICE("POST"),
+                                      .target = COORD_SLICE("/"),
+                                      .host = COORD_SLICE("h"),
+                                      .pieces = pieces,
+                                      .piece_count = 4,
+                                      .body_size = sizes[r],
+                                      .has_body = true};
+        struct probe probe = {0};
+        size_t head_size = (size_t)snprintf(head, sizeof head, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n", sizes[r]);
+
+        probe_start(&probe, *state, upstream, &request);
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+        close_client(state);
+        peer_join(peer);
+        assert_int_equal(peer->logged, head_size + sizes[r]);
+        assert_memory_equal(peer->log, head, head_size);
+        assert_memory_equal(peer->log + head_size, data, sizes[r]);
+        probe_clear(&probe);
+        peer_free(peer);
+        free(data);
+    }
+}
+
+/* Streamed uploads */
+
+/* Gives "ab" a call, has nothing every second time, and ends after six letters. */
+static size_t upload_haltingly(struct probe *probe, char *room, size_t size)
+{
+    if (probe->uploads % 2 == 0)
+        return 0;
+    if (probe->uploads > 6)
+        return LEG_UPLOAD_END;
+    assert_true(size >= 2);
+    memcpy(room, "ab", 2);
+    return 2;
+}
+
+static void finish_uploading(struct probe *probe)
+{
+    for (int64_t end = now_ns() + PATIENCE_MS * MS; !probe->ends; turn(probe->world, 2)) {
+        assert_true(now_ns() < end);
+        probe->inside = true;
+        leg_upload_more(probe->leg);
+        probe->inside = false;
+    }
+}
+
+static void a_streamed_upload_is_chunked_or_has_the_declared_length(void **state)
+{
+    static const struct {
+        int64_t length;
+        const char *wire;
+    } rows[] = {
+        {-1, "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n2\r\nab\r\n2\r\nab\r\n0\r\n\r\n"},
+        {6, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nababab"},
+        {0, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"},
+    };
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct peer *peer = peer_start(serve_one_connection, NULL);
+        struct upstream *upstream = open_peer(*state, peer);
+        struct leg_request request = get("/");
+        struct probe probe = {.on_upload = upload_haltingly};
+
+        request.method = (coord_slice)COORD_SLICE("PUT");
+        request.host = (coord_slice)COORD_SLICE("h");
+        request.streamed = request.has_body = true;
+        request.stream_length = rows[r].length;
+        probe_start(&probe, *state, upstream, &request);
+        turn_for(*state, 20);
+        if (rows[r].length)
+            assert_int_equal(probe.uploads, 2); /* held, not asked again and again */
+        finish_uploading(&probe);
+        assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+        close_client(state);
+        assert_wire(peer, rows[r].wire);
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+}
+
+static size_t upload_abort(struct probe *probe, char *room, size_t size)
+{
+    (void)room;
+    (void)size;
+    return probe->uploads == 1 ? 0 : LEG_UPLOAD_ABORT;
+}
+
+static size_t upload_end_early(struct probe *probe, char *room, size_t size)
+{
+    (void)room;
+    (void)size;
+    return probe->uploads == 1 ? 0 : LEG_UPLOAD_END;
+}
+
+static void read_until_closed(struct peer *peer)
+{
+    if (peer_accept(peer))
+        peer_await_eof(peer);
+}
+
+static void a_broken_off_upload_ends_the_leg_and_the_connection(void **state)
+{
+    static size_t (*const rows[])(struct probe *, char *, size_t) = {upload_abort, upload_end_early};
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct peer *peer = peer_start(read_until_closed, NULL);
+        struct upstream *upstream = open_peer(*state, peer);
+        struct leg_request request = get("/");
+        struct probe probe = {.on_upload = rows[r]};
+
+        request.method = (coord_slice)COORD_SLICE("PUT");
+        request.streamed = request.has_body = true;
+        request.stream_length = 100;
+        probe_start(&probe, *state, upstream, &request);
+        finish_uploading(&probe);
+        assert_int_equal(probe.result.outcome, LEG_INTERNAL);
+        assert_string_equal(probe.detail, "the upload was broken off");
+        peer_join(peer); /* it saw the end */
+        assert_true(peer->eof_ns > 0);
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+}
+
+static size_t upload_cancelling(struct probe *probe, char *room, size_t size)
+{
+    (void)room;
+    (void)size;
+    probe_cancel(probe);
+    return 0;
+}
+
+static void a_leg_may_be_cancelled_from_its_upload(void **state)
+{
+    struct peer *peer = peer_start(read_until_closed, NULL);
+    struct upstream *upstream = open_peer(*state, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {.on_upload = upload_cancelling};
+
+    request.method = (coord_slice)COORD_SLICE("PUT");
+    request.streamed = request.has_body = true;
+    request.stream_length = -1;
+    probe_start(&probe, *state, upstream, &request);
+    TURN_UNTIL((struct world *)*state, peer->eof_ns);
+    assert_int_equal(probe.uploads, 1);
+    assert_int_equal(client_legs(((struct world *)*state)->client), 0);
+    probe_clear(&probe);
+    peer_free(peer);
+}
+
+/* Answers */
+
+static void an_answer_ends_as_its_framing_says(void **state)
+{
+    static const struct {
+        const char *name, *answer;
+        enum leg_outcome outcome;
+        int status;
+        bool close_delimited;
+        int64_t length;
+        const char *fields, *body, *detail;
+    } rows[] = {
+        {"a declared length", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX: 1\r\nx:  2 \r\n\r\nabc", LEG_COMPLETE, 200, false, 3,
+         "Content-Length=3;X=1;x=2;", "abc", ""},
+        {"chunks, with trailers that are dropped",
+         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\nX-T: 1\r\nContent-Length: 99\r\n\r\n",
+         LEG_COMPLETE, 200, false, -1, "Transfer-Encoding=chunked;Trailer=X-T;", "abc", ""},
+        {"neither: its own end mark decides", "HTTP/1.1 200 OK\r\nX: 1\r\n\r\nabc", LEG_COMPLETE, 200, true, -1, "X=1;", "abc", ""},
+        {"neither, HTTP/1.0", "HTTP/1.0 200 OK\r\n\r\nabc", LEG_COMPLETE, 200, true, -1, "", "abc", ""},
+        {"a length, HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", LEG_COMPLETE, 200, false, 3, "Content-Length=3;", "abc", ""},
+        {"no content", "HTTP/1.1 204 No Content\r\nX:\r\n\r\n", LEG_COMPLETE, 204, false, -1, "X=;", "", ""},
+        {"not modified", "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", LEG_COMPLETE, 304, false, 9, "Content-Length=9;", "", ""},
+        {"a redirect is an answer", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 1\r\n\r\nx", LEG_COMPLETE, 302, false, 1,
+         "Location=http://127.0.0.1:1/;Content-Length=1;", "x", ""},
+        {"no reason phrase", "HTTP/1.1 503\r\nContent-Length: 0\r\n\r\n", LEG_COMPLETE, 503, false, 0, "Content-Length=0;", "", ""},
+        {"interim heads are dropped",
+         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: l\r\nContent-Length: 7\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+         LEG_COMPLETE, 200, false, 1, "Content-Length=1;", "x", ""},
+        {"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 1\n\nx", LEG_COMPLETE, 200, false, 1, "Content-Length=1;", "x", ""},
+        {"a compressed body is passed on as it is", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", LEG_COMPLETE, 200,
+         false, 3, "Content-Encoding=gzip;Content-Length=3;", "abc", ""},
+        {"short of its length", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", LEG_BROKEN, 200, false, 9, "Content-Length=9;", "abc", NULL},
+        {"no last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", LEG_BROKEN, 200, false, -1,
+         "Transfer-Encoding=chunked;", "abc", NULL},
+        {"a bad chunk head", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nxyz\r\n", LEG_BROKEN, 200, false, -1,
+         "Transfer-Encoding=chunked;", "abc", NULL},
+        {"the head is cut", "HTTP/1.1 200 OK\r\nContent-Le", LEG_BROKEN, 0, false, 0, NULL, "", NULL},
+        {"only an interim head", "HTTP/1.1 100 Continue\r\n\r\n", LEG_BROKEN, 0, false, 0, NULL, "", NULL},
+        {"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n", LEG_BROKEN, 0, false, 0, NULL, "", NULL},
+        {"a folded line", "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n", LEG_BROKEN, 0, false, 0, NULL, "",
+         "the answer has a folded header line"},
+        {"a space before the colon", "HTTP/1.1 200 OK\r\nX : a\r\nContent-Length: 0\r\n\r\n", LEG_BROKEN, 0, false, 0, NULL, "",
+         "the answer has an invalid header line"},
+        {"lengths that differ", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", LEG_BROKEN, 0, false, 0, NULL, "",
+         "the answer has an invalid Content-Length"},
+        {"the same length twice", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab", LEG_COMPLETE, 200, false, 2,
+         "Content-Length=2;Content-Length=2;", "ab", ""},
+        {"protocols are not switched", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", LEG_BROKEN, 0, false, 0, NULL, "",
+         "the upstream switched protocols unasked"},
+        {"nothing", "", LEG_NO_ANSWER, 0, false, 0, NULL, "", NULL},
+    };
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct peer *peer = peer_start(answer_and_close, rows[r].answer);
+        struct upstream *upstream = open_peer(*state, peer);
+        struct leg_request request = get("/");
+        struct probe probe = {0};
+
+        print_message("  %s\n", rows[r].name);
+        probe_start(&probe, *state, upstream, &request);
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, rows[r].outcome);
+        assert_int_equal(probe.heads, rows[r].status > 0);
+        assert_int_equal(probe.result.head_seen, rows[r].status > 0);
+        assert_int_equal(probe.status, rows[r].status);
+        assert_int_equal(probe.result.close_delimited, rows[r].close_delimited);
+        assert_body(&probe, rows[r].body);
+        if (rows[r].fields) {
+            assert_int_equal(probe.length, rows[r].length);
+            assert_fields(&probe, rows[r].fields);
+        }
+        if (rows[r].detail)
+            assert_string_equal(probe.detail, rows[r].detail);
+        else
+            assert_true(probe.detail[0]);
+        upstream_close(upstream);
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+}
+
+/* The text byte by byte. */
+static void answer_slowly(struct peer *peer)
+{
+    int on = 1;
+
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    for (size_t i = 0; i < peer->size; i++) {
+        peer_send_bytes(peer, peer->text + i, 1);
+        usleep(100);
+    }
+}
+
+static void an_answer_is_the_same_in_any_pieces(void **state)
+{
+    struct peer *peer = peer_start(answer_slowly,
+                                   "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                   "5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: 1\r\n\r\n");
+    struct upstream *upstream = open_peer(*state, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    probe_start(&probe, *state, upstream, &request);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    assert_fields(&probe, "A=b;Transfer-Encoding=chunked;");
+    assert_body(&probe, "hello!");
+    probe_clear(&probe);
+    peer_free(peer);
+}
+
+static void a_head_is_refused_beyond_64_kib(void **state)
+{
+    for (int over = 0; over < 2; over++) {
+        struct buffer answer = {0};
+        size_t room = 65536 - strlen("HTTP/1.1 200 OK\r\n") - strlen("\r\n");
+
+        assert_true(buffer_append_text(&answer, "HTTP/1.1 200 OK\r\n"));
+        for (; room >= 2048; room -= 1024)
+            assert_true(buffer_printf(&answer, "X: %01019d\r\n", 1));
+        assert_true(buffer_printf(&answer, "Y: %0*d\r\n\r\n", (int)room - 5 + over, 1));
+        assert_true(buffer_append(&answer, "", 1));
+        assert_int_equal(answer.size - 1, 65536 + over);
+
+        struct peer *peer = peer_start(answer_and_close, answer.data);
+        struct upstream *upstream = open_peer(*state, peer);
+        struct leg_request request = get("/");
+        struct probe probe = {0};
+
+        probe_start(&probe, *state, upstream, &request);
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, over ? LEG_BROKEN : LEG_COMPLETE);
+        if (over)
+            assert_string_equal(probe.detail, "the head of the answer is larger than 64 KiB");
+        probe_clear(&probe);
+        peer_free(peer);
+        buffer_release(&answer);
+    }
+}
+
+static void reset_after_the_text(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    peer_send(peer, peer->text);
+    peer_await_stage(peer, 1);
+    peer_reset(peer);
+}
+
+static void a_reset_is_no_answer_before_the_first_byte_and_broken_after(void **state)
+{
+    static const char *const rows[] = {"", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", "HTTP/1.1 200 OK\r\n\r\nab"};
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct peer *peer = peer_start(reset_after_the_text, rows[r]);
+        struct upstream *upstream = open_peer(*state, peer);
+        struct leg_request request = get("/");
+        struct probe probe = {0};
+
+        probe_start(&probe, *state, upstream, &request);
+        if (r > 0)
+            TURN_UNTIL((struct world *)*state, probe.datas);
+        peer->stage = 1;
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, r == 0 ? LEG_NO_ANSWER : LEG_BROKEN);
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+}
+
+/* Connections */
+
+/* Answers the first request; reads the second and then ends the connection as `text` says; answers what comes on others. */
+static void die_on_the_second_request(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    peer_send(peer, OK_ANSWER);
+    if (!peer_request(peer))
+        return;
+    if (peer->text)
+        peer_reset(peer);
+    while (readable(peer->listener, 100) && peer_accept(peer))
+        while (peer_request(peer))
+            peer_send(peer, OK_ANSWER);
+}
+
+static void a_request_is_never_sent_twice(void **state)
+{
+    static const struct {
+        const char *name, *how;
+        size_t body;
+    } rows[] = {
+        {"closed", NULL, 0}, {"reset", "reset", 0}, {"closed, with a body", NULL, 1000}, {"closed, with a large body", NULL, 200000}};
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct peer *peer = peer_start(die_on_the_second_request, rows[r].how);
+        struct upstream *upstream = open_peer(*state, peer);
+        char *data = pattern_new(rows[r].body);
+        coord_slice piece = {data, rows[r].body};
+        struct leg_request request = {.method = COORD_SLICE("POST"),
+                                      .target = COORD_SLICE("/"),
+                                      .pieces = &piece,
+                                      .piece_count = rows[r].body > 0,
+                                      .body_size = rows[r].body,
+                                      .has_body = true};
+        struct probe first = {0}, second = {0};
+        size_t once;
+
+        print_message("  %s\n", rows[r].name);
+        probe_start(&first, *state, upstream, &request);
+        finish(&first);
+        assert_int_equal(first.result.outcome, LEG_COMPLETE);
+        once = peer->logged; /* it waits for the next */
+        if (r == 0 && !rows[r].how)
+            peer->text = NULL;
+        probe_start(&second, *state, upstream, &request);
+        finish(&second);
+        assert_int_equal(second.result.outcome, LEG_NO_ANSWER);
+        assert_int_equal(second.heads, 0);
+        assert_true(second.detail[0]);
+        peer_join(peer);
+        assert_int_equal(peer->logged, 2 * once);
+        upstream_close(upstream);
+        probe_clear(&first);
+        probe_clear(&second);
+        peer_free(peer);
+        free(data);
+    }
+}
+
+static void answer_each_connection(struct peer *peer)
+{
+    while (peer_accept(peer)) {
+        if (peer->connections > peer->stage)
+            return;
+        while (peer_request(peer)) {
+            peer_send(peer, OK_ANSWER);
+            if (readable(peer->listener, 0))
+                break;
+        }
+    }
+}
+
+static void run_leg(struct world *world, struct upstream *upstream, bool fresh, bool reused)
+{
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    request.fresh = fresh;
+    probe_start(&probe, world, upstream, &request);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    assert_int_equal(probe.reused, reused);
+    probe_clear(&probe);
+}
+
+/* Serves any number of connections at once, one request after the other, until told to stop. */
+static void serve_many(struct peer *peer)
+{
+    int fds[64], count = 0;
+
+    while (peer->stage == 0) {
+        if (readable(peer->listener, 1) && count < 64) {
+            fds[count++] = accept4(peer->listener, NULL, NULL, SOCK_CLOEXEC);
+            peer->connections++;
+        }
+        for (int i = 0; i < count; i++) {
+            if (fds[i] < 0 || !readable(fds[i], 0))
+                continue;
+            peer->fd = fds[i];
+            if (peer_request(peer)) {
+                peer_send(peer, OK_ANSWER);
+            } else {
+                close(fds[i]);
+                fds[i] = -1;
+            }
+        }
+    }
+    for (int i = 0; i < count; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    peer->fd = -1;
+}
+
+static void stop_peer(struct peer *peer)
+{
+    peer->stage = 1;
+    peer_free(peer);
+}
+
+static void a_fresh_leg_uses_no_kept_connection(void **state)
+{
+    struct peer *peer = peer_start(serve_many, NULL);
+    struct upstream *upstream = open_peer(*state, peer);
+
+    run_leg(*state, upstream, false, false);
+    run_leg(*state, upstream, false, true);
+    run_leg(*state, upstream, true, false);
+    run_leg(*state, upstream, false, true);
+    assert_int_equal(peer->connections, 2);
+    stop_peer(peer);
+}
+
+static void a_connection_that_was_idle_for_too_long_is_not_used_again(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_many, NULL);
+    char url[64];
+    const char *reason;
+    struct upstream_options options = {.max_idle_connections = 8, .idle_age_ns = 1000 * MS};
+    struct upstream *upstream;
+
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", peer->port);
+    options.url = coord_slice_of(url);
+    upstream = upstream_open(world->client, &options, &reason);
+    run_leg(world, upstream, false, false);
+    turn_for(world, 1100);
+    run_leg(world, upstream, false, false);
+    options.max_idle_connections = 0; /* none is kept at all */
+    upstream = upstream_open(world->client, &options, &reason);
+    turn_for(world, 1100);
+    run_leg(world, upstream, false, false);
+    run_leg(world, upstream, false, false);
+    stop_peer(peer);
+}
+
+static void answer_then_close_idle(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    peer_send(peer, OK_ANSWER);
+    peer_await_stage(peer, 1);
+    close(peer->fd);
+    peer->fd = -1;
+    peer->stage = 2;
+    if (peer_accept(peer) && peer_request(peer))
+        peer_send(peer, OK_ANSWER);
+}
+
+static void a_kept_connection_that_the_peer_closes_neither_spins_nor_fails_the_next_leg(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(answer_then_close_idle, NULL);
+    struct upstream *upstream = open_peer(world, peer);
+    unsigned turns;
+
+    run_leg(world, upstream, false, false);
+    peer->stage = 1;
+    TURN_UNTIL(world, peer->stage == 2);
+    turns = world->turns;
+    turn_for(world, 50);
+    assert_in_range(world->turns - turns, 1, 10);
+    run_leg(world, upstream, false, false);
+    peer_free(peer);
+}
+
+static int open_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static void freeing_the_client_closes_its_kept_connections(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_many, NULL);
+    struct upstream *upstream = open_peer(world, peer);
+    struct leg_request request = get("/");
+    struct probe probes[5] = {0};
+    int before;
+
+    client_free(world->client);
+    before = open_descriptors();
+    world->client = client_new(world->reactor, world->resolver);
+    upstream = open_peer(world, peer);
+    for (size_t i = 0; i < 5; i++)
+        probe_start(&probes[i], world, upstream, &request);
+    assert_int_equal(client_legs(world->client), 5);
+    for (size_t i = 0; i < 5; i++)
+        finish(&probes[i]);
+    assert_int_equal(client_connections(world->client), 5);
+    stop_peer(peer);
+    client_free(world->client);
+    assert_true(open_descriptors() <= before);
+    world->client = NULL;
+    for (size_t i = 0; i < 5; i++)
+        probe_clear(&probes[i]);
+    world->client = client_new(world->reactor, world->resolver);
+}
+
+static void idle_connections_are_kept_up_to_the_limit_while_more_are_busy(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_many, NULL);
+    struct upstream *upstream = open_peer(world, peer);
+    struct leg_request request = get("/");
+    struct probe probes[20] = {0};
+
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 20; i++)
+            probe_start(&probes[i], world, upstream, &request);
+        for (size_t i = 0; i < 20; i++)
+            finish(&probes[i]);
+        for (size_t i = 0; i < 20; i++)
+            probe_clear(&probes[i]);
+        assert_in_range(client_connections(world->client), 8, 10);
+    }
+    stop_peer(peer);
+}
+
+/* Upstreams */
+
+static void upstreams_are_shared_by_equal_options_and_refused_with_a_reason(void **state)
+{
+    static const struct {
+        const char *url, *authority, *prefix; /* NULL: refused */
+    } rows[] = {
+        {"http://127.0.0.1:80", "127.0.0.1:80", ""},
+        {"http://h", "h", ""},
+        {"HTTP://h:1/", "h:1", ""},
+        {"https://h:1/a/b/", "h:1", "/a/b"},
+        {"http://[::1]:8000/v1", "[::1]:8000", "/v1"},
+        {"http://h/a/../b", "h", "/a/../b"},
+        {"", NULL, NULL},
+        {"h:80", NULL, NULL},
+        {"ftp://h", NULL, NULL},
+        {"file:///etc/passwd", NULL, NULL},
+        {"http://", NULL, NULL},
+        {"http:///x", NULL, NULL},
+        {"http://u:p@h", NULL, NULL},
+        {"http://h?x", NULL, NULL},
+        {"http://h/#x", NULL, NULL},
+        {"http://h:99999", NULL, NULL},
+        {"http://h h", NULL, NULL},
+        {"http://h\r\nx", NULL, NULL},
+        {"http://h\xc3\xa9", NULL, NULL},
+    };
+    struct world *world = *state;
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char *copy = strdup(rows[r].url); /* the options are not kept by reference */
+        struct upstream_options options = {.url = coord_slice_of(copy), .max_idle_connections = 1, .idle_age_ns = 4000 * MS};
+        const char *reason = NULL;
+        struct upstream *one = upstream_open(world->client, &options, &reason), *two, *three;
+
+        print_message("  %s: %s\n", rows[r].url, one ? "taken" : reason);
+        if (!rows[r].authority) {
+            assert_null(one);
+            assert_non_null(reason);
+            free(copy);
+            continue;
+        }
+        two = upstream_open(world->client, &options, &reason);
+        options.idle_age_ns = 3000 * MS;
+        three = upstream_open(world->client, &options, &reason);
+        memset(copy, 'x', strlen(copy));
+        free(copy);
+        assert_ptr_equal(one, two);
+        assert_ptr_not_equal(one, three);
+        upstream_close(two);
+        assert_true(coord_slice_is(upstream_authority(one), rows[r].authority));
+        assert_true(coord_slice_is(upstream_prefix(one), rows[r].prefix));
+        upstream_close(one);
+        upstream_close(three);
+    }
+    upstream_close(NULL);
+    client_free(NULL);
+}
+
+static void an_unreadable_file_is_refused(void **state)
+{
+    struct world *world = *state;
+    struct upstream_options options = {.url = COORD_SLICE("https://h"), .ca_file = COORD_SLICE("/nowhere/ca.pem")};
+    const char *reason = NULL;
+
+    assert_null(upstream_open(world->client, &options, &reason));
+    assert_string_equal(reason, "cannot read /nowhere/ca.pem: No such file or directory");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -617,6 +1323,24 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_small_request_is_one_segment, start, stop),
         cmocka_unit_test_setup_teardown(nothing_is_added_to_a_get, start, stop),
         cmocka_unit_test_setup_teardown(every_method_goes_through_one_connection, start, stop),
+        cmocka_unit_test_setup_teardown(fields_that_would_break_the_request_are_left_out, start, stop),
+        cmocka_unit_test_setup_teardown(an_invalid_target_or_method_ends_the_leg_without_a_request, start, stop),
+        cmocka_unit_test_setup_teardown(large_bodies_arrive_whole_from_their_pieces, start, stop),
+        cmocka_unit_test_setup_teardown(a_streamed_upload_is_chunked_or_has_the_declared_length, start, stop),
+        cmocka_unit_test_setup_teardown(a_broken_off_upload_ends_the_leg_and_the_connection, start, stop),
+        cmocka_unit_test_setup_teardown(a_leg_may_be_cancelled_from_its_upload, start, stop),
+        cmocka_unit_test_setup_teardown(an_answer_ends_as_its_framing_says, start, stop),
+        cmocka_unit_test_setup_teardown(an_answer_is_the_same_in_any_pieces, start, stop),
+        cmocka_unit_test_setup_teardown(a_head_is_refused_beyond_64_kib, start, stop),
+        cmocka_unit_test_setup_teardown(a_reset_is_no_answer_before_the_first_byte_and_broken_after, start, stop),
+        cmocka_unit_test_setup_teardown(a_request_is_never_sent_twice, start, stop),
+        cmocka_unit_test_setup_teardown(a_fresh_leg_uses_no_kept_connection, start, stop),
+        cmocka_unit_test_setup_teardown(a_connection_that_was_idle_for_too_long_is_not_used_again, start, stop),
+        cmocka_unit_test_setup_teardown(a_kept_connection_that_the_peer_closes_neither_spins_nor_fails_the_next_leg, start, stop),
+        cmocka_unit_test_setup_teardown(freeing_the_client_closes_its_kept_connections, start, stop),
+        cmocka_unit_test_setup_teardown(idle_connections_are_kept_up_to_the_limit_while_more_are_busy, start, stop),
+        cmocka_unit_test_setup_teardown(upstreams_are_shared_by_equal_options_and_refused_with_a_reason, start, stop),
+        cmocka_unit_test_setup_teardown(an_unreadable_file_is_refused, start, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
