@@ -520,8 +520,9 @@ bool attempt_data(struct attempt *attempt, coord_slice bytes)
 {
     if (!attempt->leg)
         return false;
-    if (attempt->deadline_ns != NEVER)
-        attempt->deadline_ns = after(now_of(attempt), attempt->request.idle_timeout_ns); /* later: no arming */
+    if (attempt->deadline_ns != NEVER) /* later than it was: no arming; the clock anew, since one turn may read a lot */
+        attempt->deadline_ns =
+            after(reactor_now_fresh(attempt->upstream->client->reactor), attempt->request.idle_timeout_ns);
     attempt->events.data(attempt->leg, bytes);
     return attempt->leg != NULL;
 }

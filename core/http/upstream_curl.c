@@ -539,7 +539,8 @@ static bool begin(struct attempt *attempt)
         !set_text(carrier, CURLOPT_CUSTOMREQUEST, &carrier->method, attempt->request.method) || !set_fields(carrier) ||
         !set_body(carrier) || !set_addresses(carrier))
         return false;
-    curl_easy_setopt(carrier->easy, CURLOPT_FRESH_CONNECT, attempt->request.fresh || never_reused(&attempt->upstream->options) ? 1L : 0L);
+    curl_easy_setopt(carrier->easy, CURLOPT_FRESH_CONNECT,
+                     attempt->request.fresh || never_reused(&attempt->upstream->options) ? 1L : 0L);
     return curl_client_add(carrier);
 }
 

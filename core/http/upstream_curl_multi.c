@@ -4,11 +4,15 @@
  * What keeps a leg cheap: a descriptor stays in epoll when the library loses interest in it (the connection goes back to the
  * pool and is wanted again soon), and an unchanged interest costs no system call. When such a descriptor becomes ready all
  * the same, it is taken out until the next interest, so that nothing spins. Only closing forgets it.
+ *
+ * The library (7.88) closes a descriptor that was still connecting without telling, and may open the next one under the same
+ * number without saying again what it wants of it: see unused_again and open_socket.
  */
 #include "upstream_curl.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +25,7 @@ struct socket_watch {
     struct watch watch;
     struct curl_client *curl;
     uint32_t interest; /* the library's; 0: none, though the watch may be added */
+    bool read;         /* it was wanted for reading, so it has been connected, and its closing will be told */
 };
 
 /* The library says that all transfers are in an unknown state after such a failure: there is no going on. */
@@ -201,7 +206,40 @@ static struct socket_watch *watch_of(struct curl_client *curl, curl_socket_t fd)
     socket->watch.fd = fd;
     socket->curl = curl;
     curl->sockets[fd] = socket;
+    curl->connections++;
     return socket;
+}
+
+static void forget(struct socket_watch *socket)
+{
+    struct curl_client *curl = socket->curl;
+
+    reactor_unwatch(curl->client->reactor, &socket->watch);
+    curl->sockets[socket->watch.fd] = NULL;
+    curl->connections--;
+    free(socket);
+}
+
+/* A descriptor that never was read from and is not wanted any more has most likely been closed. */
+static void unused_again(struct socket_watch *socket)
+{
+    reactor_unwatch(socket->curl->client->reactor, &socket->watch);
+    if (fcntl(socket->watch.fd, F_GETFD) < 0)
+        forget(socket);
+}
+
+/* Fewer events than wanted would hang, more would spin. */
+static void follow_interest(struct socket_watch *socket)
+{
+    struct reactor *reactor = socket->curl->client->reactor;
+    bool ok = true;
+
+    if (!socket->watch.added)
+        ok = reactor_watch(reactor, &socket->watch, socket->watch.fd, socket->interest);
+    else if (socket->watch.events != socket->interest)
+        ok = reactor_rewatch(reactor, &socket->watch, socket->interest);
+    if (!ok)
+        die("epoll_ctl", strerror(errno));
 }
 
 static uint32_t epoll_events(int what)
@@ -217,22 +255,16 @@ static uint32_t epoll_events(int what)
 
 static int socket_wanted(CURL *easy, curl_socket_t fd, int what, void *user, void *unused)
 {
-    struct curl_client *curl = user;
-    struct socket_watch *socket = watch_of(curl, fd);
-    struct reactor *reactor = curl->client->reactor;
-    bool ok = true;
+    struct socket_watch *socket = watch_of(user, fd);
 
     (void)easy;
     (void)unused;
     socket->interest = epoll_events(what);
-    if (!socket->interest)
-        return 0;
-    if (!socket->watch.added)
-        ok = reactor_watch(reactor, &socket->watch, fd, socket->interest);
-    else if (socket->watch.events != socket->interest)
-        ok = reactor_rewatch(reactor, &socket->watch, socket->interest);
-    if (!ok)
-        die("epoll_ctl", strerror(errno));
+    socket->read = socket->read || (socket->interest & EPOLLIN);
+    if (socket->interest)
+        follow_interest(socket);
+    else if (!socket->read)
+        unused_again(socket);
     return 0;
 }
 
@@ -240,12 +272,17 @@ static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_s
 {
     struct carrier *carrier = user;
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->protocol);
+    struct socket_watch *socket;
 
     (void)purpose;
     if (fd < 0)
         return CURL_SOCKET_BAD;
     carrier->opened = true;
-    carrier->curl->connections++;
+    socket = watch_of(carrier->curl, fd);
+    socket->read = false;
+    reactor_unwatch(carrier->curl->client->reactor, &socket->watch); /* of its predecessor with that number */
+    if (socket->interest)
+        follow_interest(socket);
     return fd;
 }
 
@@ -253,14 +290,9 @@ static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_s
 static int close_socket(void *user, curl_socket_t fd)
 {
     struct curl_client *curl = user;
-    struct socket_watch *socket = (size_t)fd < curl->socket_slots ? curl->sockets[fd] : NULL;
 
-    if (socket) {
-        reactor_unwatch(curl->client->reactor, &socket->watch);
-        curl->sockets[fd] = NULL;
-        free(socket);
-    }
-    curl->connections--;
+    if ((size_t)fd < curl->socket_slots && curl->sockets[fd])
+        forget(curl->sockets[fd]);
     return close(fd);
 }
 
@@ -313,10 +345,8 @@ void curl_client_free(struct curl_client *curl)
     curl_multi_cleanup(curl->multi);
     reactor_disarm(curl->client->reactor, &curl->timer);
     for (size_t fd = 0; fd < curl->socket_slots; fd++)
-        if (curl->sockets[fd]) {
-            reactor_unwatch(curl->client->reactor, &curl->sockets[fd]->watch);
-            free(curl->sockets[fd]);
-        }
+        if (curl->sockets[fd])
+            forget(curl->sockets[fd]);
     free(curl->sockets);
     free(curl);
 }

@@ -642,7 +642,8 @@ static void fields_that_would_break_the_request_are_left_out(void **state)
 
 static void an_invalid_target_or_method_ends_the_leg_without_a_request(void **state)
 {
-    static const char *const rows[][2] = {{"GET", ""}, {"GET", "/a b"}, {"GET", "/a\r\nX: y"}, {"GE T", "/"}, {"", "/"}};
+    static const char *const rows[][2] = {
+        {"GET", ""}, {"GET", "/a b"}, {"GET", "/a\r\nX: y"}, {"GE T", "/"}, {"", "/"}};
     struct upstream *upstream = open_named(*state, "127.0.0.1", 1);
 
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -676,7 +677,8 @@ static void large_bodies_arrive_whole_from_their_pieces(void **state)
         struct peer *peer = peer_start(serve_one_connection, NULL);
         struct upstream *upstream = open_peer(*state, peer);
         char *data = pattern_new(sizes[r]), head[128];
-        const coord_slice pieces[] = {{data, 1}, {data + 1, sizes[r] / 2}, {NULL, 0}, {data + 1 + sizes[r] / 2, sizes[r] - 1 - sizes[r] / 2}};
+        const coord_slice pieces[] = {
+            {data, 1}, {data + 1, sizes[r] / 2}, {NULL, 0}, {data + 1 + sizes[r] / 2, sizes[r] - 1 - sizes[r] / 2}};
         struct leg_request request = {.method = COORD_SLICE("POST"),
                                       .target = COORD_SLICE("/"),
                                       .host = COORD_SLICE("h"),
@@ -685,7 +687,8 @@ static void large_bodies_arrive_whole_from_their_pieces(void **state)
                                       .body_size = sizes[r],
                                       .has_body = true};
         struct probe probe = {0};
-        size_t head_size = (size_t)snprintf(head, sizeof head, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n", sizes[r]);
+        size_t head_size =
+            (size_t)snprintf(head, sizeof head, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n", sizes[r]);
 
         probe_start(&probe, *state, upstream, &request);
         finish(&probe);
@@ -731,7 +734,8 @@ static void a_streamed_upload_is_chunked_or_has_the_declared_length(void **state
         int64_t length;
         const char *wire;
     } rows[] = {
-        {-1, "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n2\r\nab\r\n2\r\nab\r\n0\r\n\r\n"},
+        {-1,
+         "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n2\r\nab\r\n2\r\nab\r\n0\r\n\r\n"},
         {6, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nababab"},
         {0, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"},
     };
@@ -841,43 +845,52 @@ static void an_answer_ends_as_its_framing_says(void **state)
         int64_t length;
         const char *fields, *body, *detail;
     } rows[] = {
-        {"a declared length", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX: 1\r\nx:  2 \r\n\r\nabc", LEG_COMPLETE, 200, false, 3,
-         "Content-Length=3;X=1;x=2;", "abc", ""},
+        {"a declared length", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX: 1\r\nx:  2 \r\n\r\nabc", LEG_COMPLETE, 200,
+         false, 3, "Content-Length=3;X=1;x=2;", "abc", ""},
         {"chunks, with trailers that are dropped",
-         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\nX-T: 1\r\nContent-Length: 99\r\n\r\n",
+         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\nX-T: "
+         "1\r\nContent-Length: 99\r\n\r\n",
          LEG_COMPLETE, 200, false, -1, "Transfer-Encoding=chunked;Trailer=X-T;", "abc", ""},
-        {"neither: its own end mark decides", "HTTP/1.1 200 OK\r\nX: 1\r\n\r\nabc", LEG_COMPLETE, 200, true, -1, "X=1;", "abc", ""},
+        {"neither: its own end mark decides", "HTTP/1.1 200 OK\r\nX: 1\r\n\r\nabc", LEG_COMPLETE, 200, true, -1, "X=1;",
+         "abc", ""},
         {"neither, HTTP/1.0", "HTTP/1.0 200 OK\r\n\r\nabc", LEG_COMPLETE, 200, true, -1, "", "abc", ""},
-        {"a length, HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", LEG_COMPLETE, 200, false, 3, "Content-Length=3;", "abc", ""},
+        {"a length, HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", LEG_COMPLETE, 200, false, 3,
+         "Content-Length=3;", "abc", ""},
         {"no content", "HTTP/1.1 204 No Content\r\nX:\r\n\r\n", LEG_COMPLETE, 204, false, -1, "X=;", "", ""},
-        {"not modified", "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", LEG_COMPLETE, 304, false, 9, "Content-Length=9;", "", ""},
-        {"a redirect is an answer", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 1\r\n\r\nx", LEG_COMPLETE, 302, false, 1,
-         "Location=http://127.0.0.1:1/;Content-Length=1;", "x", ""},
-        {"no reason phrase", "HTTP/1.1 503\r\nContent-Length: 0\r\n\r\n", LEG_COMPLETE, 503, false, 0, "Content-Length=0;", "", ""},
+        {"not modified", "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", LEG_COMPLETE, 304, false, 9,
+         "Content-Length=9;", "", ""},
+        {"a redirect is an answer", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 1\r\n\r\nx",
+         LEG_COMPLETE, 302, false, 1, "Location=http://127.0.0.1:1/;Content-Length=1;", "x", ""},
+        {"no reason phrase", "HTTP/1.1 503\r\nContent-Length: 0\r\n\r\n", LEG_COMPLETE, 503, false, 0,
+         "Content-Length=0;", "", ""},
         {"interim heads are dropped",
-         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: l\r\nContent-Length: 7\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: l\r\nContent-Length: 7\r\n\r\nHTTP/1.1 200 "
+         "OK\r\nContent-Length: 1\r\n\r\nx",
          LEG_COMPLETE, 200, false, 1, "Content-Length=1;", "x", ""},
-        {"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 1\n\nx", LEG_COMPLETE, 200, false, 1, "Content-Length=1;", "x", ""},
-        {"a compressed body is passed on as it is", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", LEG_COMPLETE, 200,
-         false, 3, "Content-Encoding=gzip;Content-Length=3;", "abc", ""},
-        {"short of its length", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", LEG_BROKEN, 200, false, 9, "Content-Length=9;", "abc", NULL},
-        {"no last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", LEG_BROKEN, 200, false, -1,
-         "Transfer-Encoding=chunked;", "abc", NULL},
-        {"a bad chunk head", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nxyz\r\n", LEG_BROKEN, 200, false, -1,
-         "Transfer-Encoding=chunked;", "abc", NULL},
+        {"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 1\n\nx", LEG_COMPLETE, 200, false, 1, "Content-Length=1;",
+         "x", ""},
+        {"a compressed body is passed on as it is",
+         "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", LEG_COMPLETE, 200, false, 3,
+         "Content-Encoding=gzip;Content-Length=3;", "abc", ""},
+        {"short of its length", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", LEG_BROKEN, 200, false, 9,
+         "Content-Length=9;", "abc", NULL},
+        {"no last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", LEG_BROKEN, 200, false,
+         -1, "Transfer-Encoding=chunked;", "abc", NULL},
+        {"a bad chunk head", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nxyz\r\n", LEG_BROKEN,
+         200, false, -1, "Transfer-Encoding=chunked;", "abc", NULL},
         {"the head is cut", "HTTP/1.1 200 OK\r\nContent-Le", LEG_BROKEN, 0, false, 0, NULL, "", NULL},
         {"only an interim head", "HTTP/1.1 100 Continue\r\n\r\n", LEG_BROKEN, 0, false, 0, NULL, "", NULL},
         {"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n", LEG_BROKEN, 0, false, 0, NULL, "", NULL},
-        {"a folded line", "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n", LEG_BROKEN, 0, false, 0, NULL, "",
-         "the answer has a folded header line"},
-        {"a space before the colon", "HTTP/1.1 200 OK\r\nX : a\r\nContent-Length: 0\r\n\r\n", LEG_BROKEN, 0, false, 0, NULL, "",
-         "the answer has an invalid header line"},
-        {"lengths that differ", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", LEG_BROKEN, 0, false, 0, NULL, "",
-         "the answer has an invalid Content-Length"},
-        {"the same length twice", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab", LEG_COMPLETE, 200, false, 2,
-         "Content-Length=2;Content-Length=2;", "ab", ""},
-        {"protocols are not switched", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", LEG_BROKEN, 0, false, 0, NULL, "",
-         "the upstream switched protocols unasked"},
+        {"a folded line", "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n", LEG_BROKEN, 0, false, 0, NULL,
+         "", "the answer has a folded header line"},
+        {"a space before the colon", "HTTP/1.1 200 OK\r\nX : a\r\nContent-Length: 0\r\n\r\n", LEG_BROKEN, 0, false, 0,
+         NULL, "", "the answer has an invalid header line"},
+        {"lengths that differ", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", LEG_BROKEN, 0,
+         false, 0, NULL, "", "the answer has an invalid Content-Length"},
+        {"the same length twice", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab", LEG_COMPLETE,
+         200, false, 2, "Content-Length=2;Content-Length=2;", "ab", ""},
+        {"protocols are not switched", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", LEG_BROKEN, 0, false,
+         0, NULL, "", "the upstream switched protocols unasked"},
         {"nothing", "", LEG_NO_ANSWER, 0, false, 0, NULL, "", NULL},
     };
 
@@ -926,9 +939,9 @@ static void answer_slowly(struct peer *peer)
 
 static void an_answer_is_the_same_in_any_pieces(void **state)
 {
-    struct peer *peer = peer_start(answer_slowly,
-                                   "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n"
-                                   "5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: 1\r\n\r\n");
+    struct peer *peer = peer_start(
+        answer_slowly, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n"
+                       "5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: 1\r\n\r\n");
     struct upstream *upstream = open_peer(*state, peer);
     struct leg_request request = get("/");
     struct probe probe = {0};
@@ -982,7 +995,8 @@ static void reset_after_the_text(struct peer *peer)
 
 static void a_reset_is_no_answer_before_the_first_byte_and_broken_after(void **state)
 {
-    static const char *const rows[] = {"", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", "HTTP/1.1 200 OK\r\n\r\nab"};
+    static const char *const rows[] = {"", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
+                                       "HTTP/1.1 200 OK\r\n\r\nab"};
 
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         struct peer *peer = peer_start(reset_after_the_text, rows[r]);
@@ -1023,8 +1037,10 @@ static void a_request_is_never_sent_twice(void **state)
     static const struct {
         const char *name, *how;
         size_t body;
-    } rows[] = {
-        {"closed", NULL, 0}, {"reset", "reset", 0}, {"closed, with a body", NULL, 1000}, {"closed, with a large body", NULL, 200000}};
+    } rows[] = {{"closed", NULL, 0},
+                {"reset", "reset", 0},
+                {"closed, with a body", NULL, 1000},
+                {"closed, with a large body", NULL, 200000}};
 
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         struct peer *peer = peer_start(die_on_the_second_request, rows[r].how);
@@ -1088,20 +1104,25 @@ static void run_leg(struct world *world, struct upstream *upstream, bool fresh, 
     probe_clear(&probe);
 }
 
-/* Serves any number of connections at once, one request after the other, until told to stop. */
+/* Serves many connections at once, one request after the other, until told to stop. */
 static void serve_many(struct peer *peer)
 {
-    int fds[64], count = 0;
+    int fds[64];
 
+    memset(fds, -1, sizeof fds);
     while (peer->stage == 0) {
-        if (readable(peer->listener, 1) && count < 64) {
-            fds[count++] = accept4(peer->listener, NULL, NULL, SOCK_CLOEXEC);
-            peer->connections++;
-        }
-        for (int i = 0; i < count; i++) {
+        bool more = readable(peer->listener, 1);
+
+        for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+            if (fds[i] < 0 && more) {
+                fds[i] = accept4(peer->listener, NULL, NULL, SOCK_CLOEXEC);
+                peer->connections++;
+                more = false;
+            }
             if (fds[i] < 0 || !readable(fds[i], 0))
                 continue;
             peer->fd = fds[i];
+            peer->logged = 0;
             if (peer_request(peer)) {
                 peer_send(peer, OK_ANSWER);
             } else {
@@ -1110,7 +1131,7 @@ static void serve_many(struct peer *peer)
             }
         }
     }
-    for (int i = 0; i < count; i++)
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);
     peer->fd = -1;
@@ -1278,7 +1299,8 @@ static void upstreams_are_shared_by_equal_options_and_refused_with_a_reason(void
 
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         char *copy = strdup(rows[r].url); /* the options are not kept by reference */
-        struct upstream_options options = {.url = coord_slice_of(copy), .max_idle_connections = 1, .idle_age_ns = 4000 * MS};
+        struct upstream_options options = {
+            .url = coord_slice_of(copy), .max_idle_connections = 1, .idle_age_ns = 4000 * MS};
         const char *reason = NULL;
         struct upstream *one = upstream_open(world->client, &options, &reason), *two, *three;
 
@@ -1316,6 +1338,546 @@ static void an_unreadable_file_is_refused(void **state)
     assert_string_equal(reason, "cannot read /nowhere/ca.pem: No such file or directory");
 }
 
+/* Pausing */
+
+/* Sends a head and then `size` bytes of pattern in chunks of odd sizes. */
+static void stream_pattern(struct peer *peer)
+{
+    char *data = pattern_new(peer->size), head[32];
+    size_t at = 0, part = 1;
+
+    if (peer_accept(peer) && peer_request(peer)) {
+        peer_send(peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for (; at < peer->size; at += part, part = part * 7 % 30011 + 1) {
+            if (part > peer->size - at)
+                part = peer->size - at;
+            snprintf(head, sizeof head, "%zx\r\n", part);
+            peer_send(peer, head);
+            peer_send_bytes(peer, data + at, part);
+            peer_send(peer, "\r\n");
+        }
+        peer_send(peer, "0\r\n\r\n");
+    }
+    free(data);
+}
+
+static struct peer *peer_streaming(size_t size)
+{
+    struct peer *peer = peer_new(stream_pattern);
+
+    peer->size = size;
+    peer_begin(peer);
+    return peer;
+}
+
+static void pause_sometimes(struct probe *probe)
+{
+    if (probe->datas % 3 == 0)
+        leg_pause(probe->leg);
+    if (probe->datas % 6 == 0)
+        leg_resume(probe->leg);
+    if (probe->datas % 12 == 0)
+        leg_pause(probe->leg);
+}
+
+static void pausing_and_resuming_at_any_time_loses_and_repeats_nothing(void **state)
+{
+    enum { SIZE = 3000000 };
+    char *want = pattern_new(SIZE);
+    struct peer *peer = peer_streaming(SIZE);
+    struct upstream *upstream = open_peer(*state, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {.on_head = pause_sometimes, .on_data = pause_sometimes};
+    unsigned seed = 3;
+
+    probe_start(&probe, *state, upstream, &request);
+    for (int64_t end = now_ns() + PATIENCE_MS * MS; !probe.ends;) {
+        assert_true(now_ns() < end);
+        turn(*state, 0);
+        seed = seed * 1103515245 + 12345;
+        if (!probe.ends && (seed >> 16) % 3 == 0)
+            leg_pause(probe.leg);
+        if (!probe.ends && (seed >> 16) % 4 > 0)
+            probe_resume(&probe);
+    }
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    assert_int_equal(probe.body.size, SIZE);
+    assert_memory_equal(probe.body.data, want, SIZE);
+    assert_in_range(probe.largest, 1, 16384);
+    free(want);
+    probe_clear(&probe);
+    peer_free(peer);
+}
+
+static void pause_now(struct probe *probe) { leg_pause(probe->leg); }
+
+static void a_paused_leg_holds_its_peer_back_and_uses_no_time(void **state)
+{
+    enum { SIZE = 30000000 };
+    struct world *world = *state;
+    struct peer *peer = peer_streaming(SIZE);
+    struct upstream *upstream = open_peer(world, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {.on_data = pause_now};
+    unsigned turns;
+    size_t held;
+
+    request.idle_timeout_ns = 30 * MS; /* does not count meanwhile */
+    probe_start(&probe, world, upstream, &request);
+    TURN_UNTIL(world, probe.datas);
+    turn_for(world, 20);
+    held = probe.body.size;
+    assert_in_range(held, 1, 65536);
+    turns = world->turns;
+    turn_for(world, 100);
+    assert_in_range(world->turns - turns, 1, 10);
+    assert_int_equal(probe.body.size, held);
+    assert_int_equal(probe.ends, 0);
+    probe.on_data = NULL;
+    probe_resume(&probe);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    assert_int_equal(probe.body.size, SIZE);
+    probe_clear(&probe);
+    peer_free(peer);
+}
+
+static void a_leg_paused_in_its_head_gets_no_data(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_one_connection, NULL);
+    struct upstream *upstream = open_peer(world, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {.on_head = pause_now}, early = {0};
+
+    probe_start(&probe, world, upstream, &request);
+    TURN_UNTIL(world, probe.heads);
+    turn_for(world, 20);
+    assert_int_equal(probe.datas + probe.ends, 0);
+    probe_resume(&probe);
+    finish(&probe);
+    assert_body(&probe, "ok");
+    probe_start(&early, world, upstream, &request);
+    leg_pause(early.leg); /* before anything was sent */
+    turn_for(world, 20);
+    assert_int_equal(early.heads, 1);
+    assert_int_equal(early.datas + early.ends, 0);
+    probe_resume(&early);
+    finish(&early);
+    assert_body(&early, "ok");
+    close_client(state);
+    probe_clear(&probe);
+    probe_clear(&early);
+    peer_free(peer);
+}
+
+static void a_peer_that_ends_during_a_pause_is_noticed_on_resuming_without_a_spin(void **state)
+{
+    static const enum leg_outcome outcomes[] = {LEG_COMPLETE, LEG_BROKEN};
+    static const char *const answers[] = {"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabcd",
+                                          "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabcd"};
+
+    for (size_t r = 0; r < 2; r++) {
+        struct world *world = *state;
+        struct peer *peer = peer_start(r ? reset_after_the_text : answer_and_close, answers[r]);
+        struct upstream *upstream = open_peer(world, peer);
+        struct leg_request request = get("/");
+        struct probe probe = {.on_head = pause_now};
+        unsigned turns;
+
+        probe_start(&probe, world, upstream, &request);
+        TURN_UNTIL(world, probe.heads);
+        peer->stage = 1;
+        peer_join(peer);
+        turns = world->turns;
+        turn_for(world, 50);
+        assert_in_range(world->turns - turns, 1, 10);
+        probe_resume(&probe);
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, outcomes[r]);
+        assert_body(&probe, "abcd");
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+}
+
+/* Cancelling, and what else an owner may do in an event */
+
+/* Answers with `text`, then waits for the end. */
+static void answer_and_await_eof(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    peer->stage = 1;
+    peer_send(peer, peer->text);
+    peer_await_eof(peer);
+}
+
+static const char ENDLESS[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
+
+static void cancel_now(struct probe *probe) { probe_cancel(probe); }
+
+static void cancel_other(struct probe *probe)
+{
+    if (probe->other->memory)
+        probe_cancel(probe->other);
+}
+
+static void a_cancelled_leg_is_silent_and_its_peer_sees_the_end_at_once(void **state)
+{
+    static const struct {
+        const char *name, *answer;
+        int heads;
+    } rows[] = {
+        {"before the head", "", 0}, {"in mid-head", "HTTP/1.1 200 OK\r\nX: ", 0}, {"in mid-stream", ENDLESS, 1}};
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        for (int paused = 0; paused < 2; paused++) {
+            struct world *world = *state;
+            struct peer *peer = peer_start(answer_and_await_eof, rows[r].answer);
+            struct upstream *upstream = open_peer(world, peer);
+            struct leg_request request = get("/");
+            struct probe probe = {0};
+            int64_t cancelled;
+
+            print_message("  %s%s\n", rows[r].name, paused ? ", paused" : "");
+            probe_start(&probe, world, upstream, &request);
+            TURN_UNTIL(world, peer->stage == 1 && probe.datas == rows[r].heads);
+            if (paused)
+                leg_pause(probe.leg);
+            turn_for(world, 5);
+            cancelled = now_ns();
+            probe_cancel(&probe);
+            peer_join(peer); /* with no turn of ours */
+            assert_in_range(peer->eof_ns - cancelled, 0, 1000 * MS);
+            assert_int_equal(client_legs(world->client), 0);
+            assert_int_equal(client_connections(world->client), 0);
+            turn_for(world, 5);
+            probe_clear(&probe);
+            peer_free(peer);
+        }
+    }
+}
+
+static void a_leg_that_was_only_started_can_be_cancelled(void **state)
+{
+    struct world *world = *state;
+    struct upstream *upstream = open_named(world, "127.0.0.1", 1);
+    struct leg_request request = get("/");
+    struct probe probe = {0}, other = {0};
+
+    probe_start(&probe, world, upstream, &request);
+    probe_start(&other, world, upstream, &request);
+    probe_cancel(&probe);
+    upstream_close(upstream); /* it lives as long as its legs */
+    finish(&other);
+    assert_int_equal(other.result.outcome, LEG_REFUSED);
+    probe_clear(&probe);
+    probe_clear(&other);
+}
+
+static void a_leg_may_be_cancelled_in_its_own_events(void **state)
+{
+    for (int in_data = 0; in_data < 2; in_data++) {
+        struct world *world = *state;
+        struct peer *peer = peer_start(answer_and_await_eof, ENDLESS);
+        struct upstream *upstream = open_peer(world, peer);
+        struct leg_request request = get("/");
+        struct probe probe = {0};
+
+        *(in_data ? &probe.on_data : &probe.on_head) = cancel_now;
+        probe_start(&probe, world, upstream, &request);
+        TURN_UNTIL(world, peer->eof_ns);
+        assert_int_equal(probe.datas, in_data);
+        assert_int_equal(client_connections(world->client), 0);
+        upstream_close(upstream);
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+}
+
+static void a_leg_may_be_cancelled_in_the_events_of_another(void **state)
+{
+    struct world *world = *state;
+
+    for (int when = 0; when < 3; when++) {
+        struct peer *victim = peer_start(answer_and_await_eof, ENDLESS),
+                    *killer = peer_start(answer_and_close, OK_ANSWER);
+        struct upstream *upstreams[2] = {open_peer(world, victim), open_peer(world, killer)};
+        struct leg_request request = get("/");
+        struct probe probes[2] = {{0}, {0}};
+
+        probes[1].other = &probes[0];
+        *(when == 0 ? &probes[1].on_head : when == 1 ? &probes[1].on_data : &probes[1].on_end) = cancel_other;
+        for (size_t i = 0; i < 2; i++)
+            probe_start(&probes[i], world, upstreams[i], &request);
+        finish(&probes[1]);
+        assert_int_equal(probes[1].result.outcome, LEG_COMPLETE);
+        assert_null(probes[0].memory);
+        TURN_UNTIL(world, victim->eof_ns);
+        probe_clear(&probes[0]);
+        probe_clear(&probes[1]);
+        peer_free(victim);
+        peer_free(killer);
+    }
+}
+
+static void start_other(struct probe *probe)
+{
+    struct leg_request request = get("/other");
+
+    if (!probe->other->world)
+        probe_start(probe->other, probe->world, probe->upstream, &request);
+}
+
+static void a_leg_may_be_started_in_the_events_of_another(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_many, NULL);
+    struct upstream *upstream = open_peer(world, peer);
+
+    for (int when = 0; when < 3; when++) {
+        struct leg_request request = get("/");
+        struct probe probe = {0}, other = {0};
+
+        probe.other = &other;
+        *(when == 0 ? &probe.on_head : when == 1 ? &probe.on_data : &probe.on_end) = start_other;
+        probe_start(&probe, world, upstream, &request);
+        finish(&probe);
+        finish(&other);
+        assert_int_equal(other.result.outcome, LEG_COMPLETE);
+        if (when == 2)
+            assert_true(other.reused);
+        probe_clear(&probe);
+        probe_clear(&other);
+    }
+    stop_peer(peer);
+}
+
+static void many_legs_are_cancelled_and_ended_at_random_without_harm(void **state)
+{
+    enum { LEGS = 8, ROUNDS = 40 };
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_many, NULL);
+    struct upstream *upstream = open_peer(world, peer);
+    unsigned seed = 11;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct leg_request request = get("/");
+        struct probe probes[LEGS] = {0};
+
+        for (size_t i = 0; i < LEGS; i++) {
+            probe_start(&probes[i], world, upstream, &request);
+            probes[i].other = &probes[(i * 5 + 1) % (LEGS)];
+            seed = seed * 1103515245 + 12345;
+            if ((seed >> 16) % 5 == 0)
+                probes[i].on_data = cancel_other;
+            if ((seed >> 16) % 7 == 0)
+                probes[i].on_head = cancel_now;
+        }
+        TURN_UNTIL(world, client_legs(world->client) == 0);
+        turn(world, 0);
+        for (size_t i = 0; i < LEGS; i++)
+            probe_clear(&probes[i]);
+    }
+    stop_peer(peer);
+}
+
+/* Deadlines */
+
+static void say_nothing(struct peer *peer)
+{
+    if (peer_accept(peer))
+        peer_await_eof(peer);
+}
+
+static void answer_after_the_upload(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    peer_send(peer, OK_ANSWER);
+}
+
+static void each_deadline_has_an_outcome_of_its_own(void **state)
+{
+    static const struct {
+        const char *name;
+        script_fn *script;
+        const char *text;
+        int head_ms, idle_ms, total_ms;
+        enum leg_outcome outcome;
+        const char *detail;
+    } rows[] = {
+        {"no head", say_nothing, NULL, 40, 5000, 5000, LEG_HEAD_TIMEOUT, "no head of an answer within 0.04 s"},
+        {"an interim head is no head", answer_and_await_eof, "HTTP/1.1 100 Continue\r\n\r\n", 40, 20, 5000,
+         LEG_HEAD_TIMEOUT, "no head of an answer within 0.04 s"},
+        {"a gap", answer_and_await_eof, ENDLESS, 5000, 40, 5000, LEG_IDLE_TIMEOUT,
+         "nothing more of the answer within 0.04 s"},
+        {"no first byte", answer_and_await_eof, "HTTP/1.1 200 OK\r\n\r\n", 5000, 40, 5000, LEG_IDLE_TIMEOUT,
+         "nothing more of the answer within 0.04 s"},
+        {"in all, before the head", say_nothing, NULL, 5000, 5000, 40, LEG_TOTAL_TIMEOUT,
+         "the answer was not complete within 0.04 s"},
+        {"in all, in mid-stream", answer_and_await_eof, ENDLESS, 5000, 5000, 40, LEG_TOTAL_TIMEOUT,
+         "the answer was not complete within 0.04 s"},
+    };
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct world *world = *state;
+        struct peer *peer = peer_start(rows[r].script, rows[r].text);
+        struct upstream *upstream = open_peer(world, peer);
+        struct leg_request request = get("/");
+        struct probe probe = {0};
+        int64_t begun = now_ns();
+
+        print_message("  %s\n", rows[r].name);
+        request.head_timeout_ns = rows[r].head_ms * MS;
+        request.idle_timeout_ns = rows[r].idle_ms * MS;
+        request.total_timeout_ns = rows[r].total_ms * MS;
+        probe_start(&probe, world, upstream, &request);
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, rows[r].outcome);
+        assert_string_equal(probe.detail, rows[r].detail);
+        assert_in_range(probe.ended_ns - begun, 39 * MS, 1000 * MS);
+        peer_join(peer);
+        assert_true(peer->eof_ns > 0); /* it saw the end */
+        upstream_close(upstream);
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+}
+
+static void trickle(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    peer_send(peer, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");
+    for (int i = 0; i < 10; i++) {
+        usleep(15000);
+        peer_send(peer, "x");
+    }
+}
+
+static void a_stream_that_moves_outlives_every_deadline_but_the_total(void **state)
+{
+    struct peer *peer = peer_start(trickle, NULL);
+    struct upstream *upstream = open_peer(*state, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    request.head_timeout_ns = request.idle_timeout_ns = 100 * MS;
+    probe_start(&probe, *state, upstream, &request);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    assert_int_equal(probe.body.size, 10);
+    probe_clear(&probe);
+    peer_free(peer);
+}
+
+static size_t upload_one_letter(struct probe *probe, char *room, size_t size)
+{
+    (void)size;
+    if (probe->uploads % 2 == 0)
+        return 0;
+    *room = 'a';
+    return 1;
+}
+
+static void the_time_to_the_head_counts_from_the_end_of_the_upload(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(answer_after_the_upload, NULL);
+    struct upstream *upstream = open_peer(world, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {.on_upload = upload_one_letter};
+
+    request.method = (coord_slice)COORD_SLICE("PUT");
+    request.streamed = request.has_body = true;
+    request.stream_length = 4;
+    request.head_timeout_ns = 60 * MS;
+    probe_start(&probe, world, upstream, &request);
+    for (int i = 0; i < 4 && !probe.ends; i++) { /* each letter takes longer than the head may */
+        turn_for(world, 90);
+        if (!probe.ends)
+            leg_upload_more(probe.leg);
+    }
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    probe_clear(&probe);
+    peer_free(peer);
+}
+
+/* A listener whose queue is full takes no connection and refuses none. */
+static void a_connection_that_does_not_come_has_its_deadline(void **state)
+{
+    struct world *world = *state;
+    int listener = listen_on("127.0.0.1", 0, 0), port = port_of(listener), fillers[8];
+    struct sockaddr_in name = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char url[64];
+    const char *reason;
+    struct upstream_options options = {.connect_timeout_ns = 50 * MS};
+    struct leg_request request = get("/");
+    struct probe probe = {0}, cancelled = {0};
+    struct upstream *upstream;
+
+    for (size_t i = 0; i < 8; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (connect(fillers[i], (struct sockaddr *)&name, sizeof name))
+            assert_int_equal(errno, EINPROGRESS);
+    }
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", port);
+    options.url = coord_slice_of(url);
+    upstream = upstream_open(world->client, &options, &reason);
+    probe_start(&probe, world, upstream, &request);
+    probe_start(&cancelled, world, upstream, &request);
+    turn_for(world, 10);
+    assert_int_equal(client_connections(world->client), 2);
+    probe_cancel(&cancelled);
+    assert_int_equal(client_connections(world->client), 1);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_CONNECT_TIMEOUT);
+    assert_string_equal(probe.detail, "no connection within 0.05 s");
+    assert_int_equal(client_connections(world->client), 0);
+    for (size_t i = 0; i < 8; i++)
+        close(fillers[i]);
+    close(listener);
+    probe_clear(&probe);
+    probe_clear(&cancelled);
+}
+
+static void a_refused_connection_says_where(void **state)
+{
+    int listener = listen_on("127.0.0.1", 0, 1), port = port_of(listener);
+    struct upstream *upstream = open_named(*state, "127.0.0.1", port);
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+    char want[64];
+
+    close(listener);
+    snprintf(want, sizeof want, "127.0.0.1:%d: Connection refused", port);
+    probe_start(&probe, *state, upstream, &request);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_REFUSED);
+    assert_string_equal(probe.detail, want);
+    probe_clear(&probe);
+}
+
+static void proxies_of_the_environment_are_ignored(void **state)
+{
+    static const char *const names[] = {"http_proxy",  "HTTP_PROXY", "https_proxy",
+                                        "HTTPS_PROXY", "all_proxy",  "ALL_PROXY"};
+    struct peer *peer = peer_start(serve_one_connection, NULL);
+    struct upstream *upstream = open_peer(*state, peer);
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        setenv(names[i], "http://127.0.0.1:1", 1);
+    run_leg(*state, upstream, false, false);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    close_client(state);
+    peer_free(peer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1336,11 +1898,29 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_request_is_never_sent_twice, start, stop),
         cmocka_unit_test_setup_teardown(a_fresh_leg_uses_no_kept_connection, start, stop),
         cmocka_unit_test_setup_teardown(a_connection_that_was_idle_for_too_long_is_not_used_again, start, stop),
-        cmocka_unit_test_setup_teardown(a_kept_connection_that_the_peer_closes_neither_spins_nor_fails_the_next_leg, start, stop),
+        cmocka_unit_test_setup_teardown(a_kept_connection_that_the_peer_closes_neither_spins_nor_fails_the_next_leg,
+                                        start, stop),
         cmocka_unit_test_setup_teardown(freeing_the_client_closes_its_kept_connections, start, stop),
         cmocka_unit_test_setup_teardown(idle_connections_are_kept_up_to_the_limit_while_more_are_busy, start, stop),
         cmocka_unit_test_setup_teardown(upstreams_are_shared_by_equal_options_and_refused_with_a_reason, start, stop),
         cmocka_unit_test_setup_teardown(an_unreadable_file_is_refused, start, stop),
+        cmocka_unit_test_setup_teardown(pausing_and_resuming_at_any_time_loses_and_repeats_nothing, start, stop),
+        cmocka_unit_test_setup_teardown(a_paused_leg_holds_its_peer_back_and_uses_no_time, start, stop),
+        cmocka_unit_test_setup_teardown(a_leg_paused_in_its_head_gets_no_data, start, stop),
+        cmocka_unit_test_setup_teardown(a_peer_that_ends_during_a_pause_is_noticed_on_resuming_without_a_spin, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(a_cancelled_leg_is_silent_and_its_peer_sees_the_end_at_once, start, stop),
+        cmocka_unit_test_setup_teardown(a_leg_that_was_only_started_can_be_cancelled, start, stop),
+        cmocka_unit_test_setup_teardown(a_leg_may_be_cancelled_in_its_own_events, start, stop),
+        cmocka_unit_test_setup_teardown(a_leg_may_be_cancelled_in_the_events_of_another, start, stop),
+        cmocka_unit_test_setup_teardown(a_leg_may_be_started_in_the_events_of_another, start, stop),
+        cmocka_unit_test_setup_teardown(many_legs_are_cancelled_and_ended_at_random_without_harm, start, stop),
+        cmocka_unit_test_setup_teardown(each_deadline_has_an_outcome_of_its_own, start, stop),
+        cmocka_unit_test_setup_teardown(a_stream_that_moves_outlives_every_deadline_but_the_total, start, stop),
+        cmocka_unit_test_setup_teardown(the_time_to_the_head_counts_from_the_end_of_the_upload, start, stop),
+        cmocka_unit_test_setup_teardown(a_connection_that_does_not_come_has_its_deadline, start, stop),
+        cmocka_unit_test_setup_teardown(a_refused_connection_says_where, start, stop),
+        cmocka_unit_test_setup_teardown(proxies_of_the_environment_are_ignored, start, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
