@@ -442,6 +442,8 @@ struct node *tree_parse_in(struct arena *arena, const char *name, coord_slice te
     }
     if (root->kind == NODE_MAP)
         return root;
+    if (root->broken)
+        return NULL;
     complain(complaints, COMPLAINT_ERROR, root->at, "expected keys and values, not %s%s",
              root->kind == NODE_LIST ? "a list" : "a text",
              root->kind == NODE_SCALAR && memchr(root->text.data, ':', root->text.size)
