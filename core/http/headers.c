@@ -167,9 +167,8 @@ bool headers_has_token(const struct headers *headers, coord_slice name, coord_sl
 
 static bool is_hop_by_hop(coord_slice name)
 {
-    static const char *const names[] = {"keep-alive",          "proxy-connection", "proxy-authenticate",
-                                        "proxy-authorization", "te",               "trailer",
-                                        "transfer-encoding",   "upgrade"};
+    static const char *const names[] = {"keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",
+                                        "te",         "trailer",          "transfer-encoding",  "upgrade"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (header_name_is(name, names[i]))
