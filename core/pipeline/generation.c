@@ -2,6 +2,7 @@
 #include "pipeline/generation.h"
 
 #include "config/error.h"
+#include "config/known.h"
 #include "telemetry/families.h"
 
 #include <assert.h>
@@ -135,20 +136,15 @@ static void add_metrics(struct step *step)
     step->duration = metric_series_of(families()->step_duration_seconds, &label);
 }
 
-static const char *const NOT_HERE[][2] = {
-    {"async-broker", "the step async-broker is not available here yet; docs/differences-from-llm-d.md says what to use instead"},
-    {"prefill-decode", "the step prefill-decode is not available here yet; docs/differences-from-llm-d.md says what to use instead"},
-};
-
 static void complain_unknown_type(const struct generation *generation, const struct step_entry *entry, struct complaints *complaints)
 {
     const char *near = registry_nearest_step(generation->registry, entry->type);
+    const char *refusal = known_refusal("step type", entry->type);
 
-    for (size_t i = 0; i < sizeof NOT_HERE / sizeof *NOT_HERE; i++)
-        if (coord_slice_is(entry->type, NOT_HERE[i][0])) {
-            complain(complaints, COMPLAINT_ERROR, entry->type_at, "%s", NOT_HERE[i][1]);
-            return;
-        }
+    if (refusal) {
+        complain(complaints, COMPLAINT_ERROR, entry->type_at, "step type \"%.*s\" %s", COORD_FMT(entry->type), refusal);
+        return;
+    }
     complain(complaints, COMPLAINT_ERROR, entry->type_at, "unknown step type \"%.*s\"%s%s%s", COORD_FMT(entry->type),
              near ? ": did you mean \"" : "; `coordinator steps` lists those that are loaded", near ? near : "", near ? "\"?" : "");
 }
