@@ -540,20 +540,24 @@ static void reconnect(struct attempt *attempt)
 
 /* Flow */
 
+/*
+ * A head is not held back: the library would join its lines. A leg that is paused before its head is held by on_data.
+ */
 static void flow(struct attempt *attempt)
 {
     struct carrier *carrier = carrier_of(attempt);
+    bool hold_receive = attempt->paused && attempt->head.complete;
     bool hold_upload = carrier->upload_held && !carrier->upload_more;
     CURLcode code;
 
     if (!carrier->added || !attempt->connected)
         return;
-    if (carrier->receive_held == attempt->paused && carrier->upload_held == hold_upload)
+    if (carrier->receive_held == hold_receive && carrier->upload_held == hold_upload)
         return;
-    carrier->receive_held = attempt->paused;
+    carrier->receive_held = hold_receive;
     carrier->upload_held = hold_upload;
     curl_client_enter(carrier->curl);
-    code = curl_easy_pause(carrier->easy, (attempt->paused ? CURLPAUSE_RECV : 0) | (hold_upload ? CURLPAUSE_SEND : 0));
+    code = curl_easy_pause(carrier->easy, (hold_receive ? CURLPAUSE_RECV : 0) | (hold_upload ? CURLPAUSE_SEND : 0));
     if (code != CURLE_OK && attempt->leg)
         attempt_over_soon(attempt, LEG_INTERNAL, "the transfer could not be paused or resumed");
     curl_client_leave(carrier->curl);
