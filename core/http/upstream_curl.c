@@ -16,8 +16,8 @@
 
 enum {
     SMALL_BODY = 64 * 1024 - 1, /* the library sends up to this much together with the head */
-    LARGE_BODY = 256 * 1024,    /* from here on a larger upload buffer pays */
-    LARGE_UPLOAD_BUFFER = 512 * 1024,
+    LARGE_BODY = 256 * 1024,    /* from here on a larger upload buffer pays, and is no larger than the body */
+    LARGE_UPLOAD_BUFFER = 256 * 1024,
     NORMAL_UPLOAD_BUFFER = 64 * 1024, /* the library's own */
     KEPT_BYTES = 16 * 1024,           /* of each buffer of an idle handle */
     KEPT_HANDLES = 256,
@@ -193,12 +193,13 @@ static void configure_tls(CURL *easy, const struct upstream *upstream)
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, upstream->options.insecure_skip_verify ? 0L : 2L);
 }
 
-/* The first two are the ones that take memory. */
+/* The first three are the ones that take memory. An empty proxy still has the library look for exceptions to it. */
 static bool configure(struct carrier *carrier, const struct upstream *upstream)
 {
     CURL *easy = carrier->easy;
 
-    if (curl_easy_setopt(easy, CURLOPT_URL, upstream->origin) || curl_easy_setopt(easy, CURLOPT_PROXY, ""))
+    if (curl_easy_setopt(easy, CURLOPT_URL, upstream->origin) || curl_easy_setopt(easy, CURLOPT_PROXY, "") ||
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*"))
         return false;
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
