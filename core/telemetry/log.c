@@ -153,7 +153,7 @@ static bool is_reserved(const char *name)
     static const char *const reserved[] = {"ts", "level", "msg", "request"};
 
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (strcmp(name, reserved[i]) == 0)
+        if (*name == *reserved[i] && strcmp(name, reserved[i]) == 0)
             return true;
     return false;
 }
