@@ -476,6 +476,8 @@ void attempt_over_soon(struct attempt *attempt, enum leg_outcome outcome, const 
     enqueue(attempt, TODO_FAIL);
 }
 
+void attempt_flow_soon(struct attempt *attempt) { enqueue(attempt, TODO_FLOW); }
+
 void attempt_returned(struct attempt *attempt)
 {
     struct upstream *upstream = attempt->upstream;

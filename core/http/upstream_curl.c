@@ -35,12 +35,25 @@ static struct curl_client *curl_of(const struct client *client) { return client-
 
 /* Callbacks */
 
+/* An answer that refuses the rest of the upload ends the leg, but not for the library (7.88) as long as the upload waits. */
+static void let_go_of_upload(struct carrier *carrier)
+{
+    if (!carrier->upload_held || carrier->attempt.head.status < 300)
+        return;
+    carrier->upload_more = true;
+    attempt_flow_soon(&carrier->attempt);
+}
+
 static size_t on_header(char *data, size_t size, size_t count, void *user)
 {
     struct carrier *carrier = user;
 
     (void)size; /* always 1 */
-    return attempt_head_line(&carrier->attempt, (coord_slice){data, count}) ? count : 0;
+    if (!attempt_head_line(&carrier->attempt, (coord_slice){data, count}))
+        return 0;
+    if (carrier->attempt.head.complete)
+        let_go_of_upload(carrier);
+    return count;
 }
 
 static size_t on_data(char *data, size_t size, size_t count, void *user)
