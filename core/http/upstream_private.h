@@ -125,6 +125,9 @@ void attempt_flow_soon(struct attempt *attempt);
 /* The transport is done with what was given back. May free the upstream, and with it everything that the transport keeps there. */
 void attempt_returned(struct attempt *attempt);
 
+/* No reference and no attempt is left, or the client goes. */
+void upstream_free(struct upstream *upstream);
+
 /* Has upstream.c call the transport's flush soon. */
 void client_flush_soon(struct client *client);
 
