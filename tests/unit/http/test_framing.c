@@ -65,7 +65,8 @@ static void each_rule_is_named(void **state)
         print_message("  %s\n", rows[i].name);
         headers_init(&headers, &arena);
         for (size_t f = 0; f < 4 && rows[i].fields[f][0]; f++)
-            assert_true(headers_add(&headers, coord_slice_of(rows[i].fields[f][0]), coord_slice_of(rows[i].fields[f][1])));
+            assert_true(
+                headers_add(&headers, coord_slice_of(rows[i].fields[f][0]), coord_slice_of(rows[i].fields[f][1])));
         problem = framing_check(rows[i].http10, &headers, &declared);
         if (rows[i].problem) {
             assert_non_null(problem);

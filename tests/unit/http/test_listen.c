@@ -30,17 +30,10 @@ static void texts_that_are_no_address_are_explained(void **state)
     static const struct {
         const char *text, *reason;
     } rows[] = {
-        {"", "a port is missing"},
-        {"8080", "a port is missing"},
-        {"127.0.0.1", "a port is missing"},
-        {":", "not a number"},
-        {":http", "not a number"},
-        {":65536", "not a number"},
-        {":-1", "not a number"},
-        {":80 ", "not a number"},
-        {"::1:80", "in brackets"},
-        {"[::1:80", "not closed"},
-        {"[]:80", "not closed"},
+        {"", "a port is missing"}, {"8080", "a port is missing"}, {"127.0.0.1", "a port is missing"},
+        {":", "not a number"},     {":http", "not a number"},     {":65536", "not a number"},
+        {":-1", "not a number"},   {":80 ", "not a number"},      {"::1:80", "in brackets"},
+        {"[::1:80", "not closed"}, {"[]:80", "not closed"},
     };
 
     (void)state;
@@ -61,7 +54,8 @@ static void every_form_of_address_listens(void **state)
     static const struct {
         const char *text;
         bool in, in6;
-    } rows[] = {{":0", true, true}, {"127.0.0.1:0", true, false}, {"[::1]:0", false, true}, {"localhost:0", true, false}};
+    } rows[] = {
+        {":0", true, true}, {"127.0.0.1:0", true, false}, {"[::1]:0", false, true}, {"localhost:0", true, false}};
     bool have_in6 = socket(AF_INET6, SOCK_STREAM, 0) >= 0;
 
     (void)state;
