@@ -376,19 +376,29 @@ static void take_piece(struct exchange *exchange, coord_slice piece)
     exchange->received += piece.size;
 }
 
-static size_t offer_piece(struct exchange *exchange, coord_slice piece)
+/* Nothing more of the upload is to be offered. */
+static bool upload_over(const struct exchange *exchange) { return exchange->cut || exchange->ended; }
+
+/* How much was taken. */
+static size_t offer(struct exchange *exchange, coord_slice piece)
 {
     struct server *server = exchange->server;
-    size_t taken;
+    size_t all = piece.size;
 
     if (exchange->phase == PHASE_HELD) /* that time was ours */
         connection_wait(exchange->connection, WAIT_BODY, server->options.read_timeout_ns);
     exchange->phase = PHASE_UPLOAD;
-    exchange->more = false;
-    taken = server->app.on_upload(server->app.context, exchange, piece, false);
-    assert(taken <= piece.size);
-    exchange->received += taken;
-    return taken;
+    do {
+        size_t taken;
+
+        exchange->more = false;
+        taken = server->app.on_upload(server->app.context, exchange, piece, false);
+        assert(taken <= piece.size);
+        exchange->received += taken;
+        piece.data += taken;
+        piece.size -= taken;
+    } while (piece.size > 0 && exchange->more && !upload_over(exchange));
+    return all - piece.size;
 }
 
 static enum MHD_Result upload(struct exchange *exchange, const char *data, size_t *size)
@@ -410,13 +420,12 @@ static enum MHD_Result upload(struct exchange *exchange, const char *data, size_
         *size = 0;
         return go_on_reading(exchange);
     }
-    *size -= offer_piece(exchange, piece);
-    if (*size > 0 && !exchange->more && !exchange->cut && !answers_early(exchange) && !exchange->too_large) {
+    *size -= offer(exchange, piece);
+    if (*size > 0 && !upload_over(exchange)) {
         exchange->phase = PHASE_HELD;
         return hold(exchange);
     }
-    if (exchange->cut || answers_early(exchange) || exchange->too_large)
-        *size = 0;
+    *size = 0;
     return go_on_reading(exchange);
 }
 
@@ -551,7 +560,7 @@ static void tell_drained(struct exchange *exchange)
 {
     struct server *server = exchange->server;
 
-    if (!exchange->high || exchange->finished || exchange->gone || exchange->ended ||
+    if (!exchange->high || !exchange->headed || exchange->finished || exchange->gone || exchange->ended ||
         exchange_pending(exchange) > server->options.output_low)
         return;
     exchange->high = false;
@@ -573,6 +582,7 @@ bool exchange_proceed(struct exchange *exchange)
 {
     struct connection *connection = exchange->connection;
 
+    tell_drained(exchange);
     if (!connection) {
         if (exchange->phase == PHASE_SENT && !exchange->finished) {
             if (!exchange->ended && !exchange->cut)
@@ -582,7 +592,6 @@ bool exchange_proceed(struct exchange *exchange)
         exchange_free(exchange);
         return false;
     }
-    tell_drained(exchange);
     if (exchange->phase == PHASE_UPLOAD || exchange->phase == PHASE_HELD)
         proceed_upload(exchange);
     if (!connection->suspended) {
