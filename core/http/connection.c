@@ -181,6 +181,14 @@ static bool want_writable(struct connection *connection, bool want)
            reactor_rewatch(connection->server->reactor, &connection->watch, events);
 }
 
+/* The client learns that nothing follows, and is listened to until it has closed as well. */
+static void shut_writing(struct connection *connection, gnutls_session_t tls, bool failed)
+{
+    if (tls && !failed)
+        gnutls_bye(tls, GNUTLS_SHUT_WR);
+    shutdown(descriptor(connection), failed ? SHUT_RDWR : SHUT_WR);
+}
+
 void connection_send_direct(struct connection *connection)
 {
     gnutls_session_t tls = session(connection);
@@ -198,11 +206,11 @@ void connection_send_direct(struct connection *connection)
     }
     buffer_release(&connection->direct);
     want_writable(connection, false);
-    if (tls && !failed)
-        gnutls_bye(tls, GNUTLS_SHUT_WR);
-    shutdown(descriptor(connection), failed ? SHUT_RDWR : SHUT_WR);
-    if (connection->exchange)
-        exchange_direct_done(connection->exchange, !failed);
+    if (!connection->exchange)
+        return;
+    if (connection->exchange->phase == PHASE_DIRECT)
+        shut_writing(connection, tls, failed);
+    exchange_direct_done(connection->exchange, !failed);
 }
 
 /* Life */
@@ -221,7 +229,7 @@ static void ready(struct watch *watch, uint32_t events)
     /* Without an exchange the library is reading and sees it itself. Who has nothing left to do for the client cannot stop. */
     if (!exchange || !exchange->headed)
         return;
-    if (connection->broken || (!connection->server->options.keep_half_closed && !exchange->ended))
+    if (connection->broken || (connection->fin && !connection->server->options.keep_half_closed && !exchange->ended))
         exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
 }
 

@@ -199,6 +199,13 @@ static void answer_directly(struct exchange *exchange)
 
 void exchange_direct_done(struct exchange *exchange, bool whole)
 {
+    if (exchange->phase != PHASE_DIRECT) { /* a stream that the socket had no room for */
+        if (whole)
+            server_work(exchange);
+        else
+            exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
+        return;
+    }
     exchange->phase = PHASE_LINGER;
     if (!whole && exchange->headed && !exchange->aborted && !exchange->gone)
         exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
@@ -514,6 +521,8 @@ void exchange_completed(void *context, struct MHD_Connection *mhd, void **state,
         return;
     *state = NULL;
     connection = exchange->connection;
+    if (exchange->bypasses)
+        buffer_release(&connection->direct);
     whole = exchange->phase == PHASE_REPLY && code == MHD_REQUEST_TERMINATED_COMPLETED_OK && !exchange->cut &&
             !exchange->truncated;
     connection->exchange = NULL;
@@ -544,7 +553,9 @@ static bool resumes(const struct exchange *exchange)
     case PHASE_READY:
         return exchange->cut || exchange->too_large || can_reply(exchange);
     case PHASE_REPLY:
-        return exchange->cut || exchange->ended || exchange->truncated || exchange_pending(exchange) > 0;
+        if (exchange->bypasses)
+            return exchange->cut || (exchange->ended && exchange->connection->direct.size == 0);
+        return exchange->cut || exchange->ended || exchange_pending(exchange) > 0;
     case PHASE_DIRECT:
         return exchange->cut;
     case PHASE_HEAD:
@@ -561,7 +572,7 @@ static void tell_drained(struct exchange *exchange)
     struct server *server = exchange->server;
 
     if (!exchange->high || !exchange->headed || exchange->finished || exchange->gone || exchange->ended ||
-        exchange_pending(exchange) > server->options.output_low)
+        exchange_unsent(exchange) > server->options.output_low)
         return;
     exchange->high = false;
     server->app.on_drained(server->app.context, exchange);
@@ -599,6 +610,8 @@ bool exchange_proceed(struct exchange *exchange)
             connection_shut(connection);
         return false;
     }
+    if (exchange->bypasses)
+        stream_flush(exchange);
     if (!resumes(exchange))
         return false;
     connection_resume(connection);

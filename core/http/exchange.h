@@ -1,6 +1,7 @@
 /*
  * The inside of the HTTP server, shared by its files only: server.c (daemon and reactor), connection.c (a client's socket),
- * exchange.c (a request's life and the calls of the application), reply.c (what goes out).
+ * exchange.c (a request's life), request.c (the library's handler), calls.c (the application's calls),
+ * reply.c (what goes out), stream.c (streams go out past the library).
  *
  * Who drives whom: calls of the application only note what it wants and put the exchange on the server's work list; the
  * turn-end hook takes that list, resumes connections and runs the library, whose callbacks (in exchange.c and reply.c) do what
@@ -21,6 +22,7 @@ enum {
     OUTPUT_KEPT = 4096,   /* memory that a stream with nothing queued keeps */
     DIRECT_LIMIT = 65536, /* decision 67: larger early answers wait for the end of the upload */
     BODY_FIRST = 1 << 20, /* no more than this is set aside because a Content-Length says so */
+    CHUNK_MOST = 16384,   /* bytes in a chunk of a stream */
     READER_BLOCK = 16384, /* what the library takes at once of an answer of known length */
     PACED_FROM = 4000,    /* suspended connections from which on resumes are paced */
     PACE_NS_EACH = 250    /* at most one walk per this much a suspended connection */
@@ -111,6 +113,7 @@ struct exchange {
     bool gone;      /* on_gone was called */
     bool aborted;   /* by the application: no on_gone */
     bool close_after;
+    bool bypasses; /* its body goes out past the library, see stream.c */
     bool finished; /* on_done was called */
     bool high;     /* output reached output_high: on_drained is due */
 };
@@ -154,7 +157,7 @@ void connection_resume(struct connection *connection);
 void connection_shut(struct connection *connection);
 /* The library gave the connection up: sees to it that it closes it, too. */
 void connection_forsaken(struct connection *connection);
-/* Sends connection->direct as far as it goes; goes on when the socket takes more; then shuts the write side. */
+/* Sends connection->direct as far as it goes; the rest, and exchange_direct_done, when the socket takes more. */
 void connection_send_direct(struct connection *connection);
 
 /* exchange.c */
@@ -169,11 +172,17 @@ void exchange_lose(struct exchange *exchange, enum exchange_gone reason);
 /* Answers with the application's error body. */
 void exchange_refuse(struct exchange *exchange, enum exchange_refusal why, const char *detail);
 void exchange_body_late(struct exchange *exchange);
+/* connection->direct has gone out, or never will. */
 void exchange_direct_done(struct exchange *exchange, bool whole);
 void exchange_finish(struct exchange *exchange, bool complete);
 void exchange_free(struct exchange *exchange);
 
-/* reply.c: hands the answer to the library, in its handler. */
+/* stream.c: sends what is queued; the connection is suspended. */
+void stream_flush(struct exchange *exchange);
+
+/* reply.c: the library or the socket has taken so much of what is queued. */
+void reply_taken(struct exchange *exchange, size_t size);
+/* Hands the answer to the library, in its handler. */
 enum MHD_Result reply_queue(struct exchange *exchange);
 /* The answer as bytes, for sending it past the library. */
 bool reply_serialize(struct exchange *exchange, struct buffer *into);
@@ -184,6 +193,13 @@ bool reply_order_reversed(void);
 static inline size_t exchange_pending(const struct exchange *exchange)
 {
     return exchange->out.size - exchange->out_start;
+}
+
+/* With what the socket has not taken of a stream. */
+static inline size_t exchange_unsent(const struct exchange *exchange)
+{
+    return exchange_pending(exchange) +
+           (exchange->bypasses && exchange->connection ? exchange->connection->direct.size : 0);
 }
 
 #endif

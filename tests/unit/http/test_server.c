@@ -397,14 +397,28 @@ static void head_fills(struct exchange *exchange)
     exchange_hold(exchange);
 }
 
+/* Forgets what was read but for the last `keep` bytes; how many of those forgotten were of a block. */
+static uint64_t forget_but(struct client *client, size_t keep)
+{
+    size_t size = client->size > keep ? client->size - keep : 0;
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < size; i++)
+        count += client->data[i] == 'z';
+    client->size -= size;
+    memmove(client->data, client->data + size, client->size + 1);
+    return count;
+}
+
 static void a_slow_reader_bounds_what_is_queued(void **state)
 {
     struct client *client = client_new();
     uint64_t received = 0;
     size_t last = 0;
+    int64_t deadline = now_ns() + 3 * PATIENCE;
 
     (void)state;
-    memset(block, 'b', BLOCK);
+    memset(block, 'z', BLOCK); /* no hexadecimal digit */
     blocks_left = 3000; /* 30 MB: more than the system buffers */
     fixture.head = head_fills;
     fixture.drained = fill;
@@ -418,16 +432,11 @@ static void a_slow_reader_bounds_what_is_queued(void **state)
     assert_true(blocks_left > 0);
     assert_true(exchange_queued(fixture.kept[0]) < fixture.options.output_high + BLOCK);
     while (!client_has(client, "\r\n0\r\n\r\n")) {
-        for (size_t i = 0; i + 1 < client->size; i++)
-            received += client->data[i] == 'b';
-        if (client->size > 0) {
-            client->data[0] = client->data[client->size - 1];
-            client->size = 1;
-        }
+        received += forget_but(client, 8);
+        assert_true(now_ns() < deadline);
         turn();
     }
-    for (size_t i = 0; i < client->size; i++)
-        received += client->data[i] == 'b';
+    received += forget_but(client, 0);
     assert_int_equal(received, UINT64_C(3000) * BLOCK);
     UNTIL(fixture.dones == 1);
     assert_int_equal(fixture.completes, 1);
