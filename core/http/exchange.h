@@ -162,8 +162,6 @@ void connection_send_direct(struct connection *connection);
 
 /* exchange.c */
 void *exchange_open(void *context, const char *target, struct MHD_Connection *mhd);
-enum MHD_Result exchange_handle(void *context, struct MHD_Connection *mhd, const char *url, const char *method,
-                                const char *version, const char *data, size_t *size, void **state);
 void exchange_completed(void *context, struct MHD_Connection *mhd, void **state, enum MHD_RequestTerminationCode code);
 /* The hook's part: does what was noted. True when the library has to run for it. */
 bool exchange_proceed(struct exchange *exchange);
@@ -172,10 +170,18 @@ void exchange_lose(struct exchange *exchange, enum exchange_gone reason);
 /* Answers with the application's error body. */
 void exchange_refuse(struct exchange *exchange, enum exchange_refusal why, const char *detail);
 void exchange_body_late(struct exchange *exchange);
+/* True when the answer has to go out although the request has not ended, and can. */
+bool exchange_answers_early(const struct exchange *exchange);
+/* Sends it, while the request still comes, past the library (decision 67). */
+void exchange_answer_directly(struct exchange *exchange);
 /* connection->direct has gone out, or never will. */
 void exchange_direct_done(struct exchange *exchange, bool whole);
 void exchange_finish(struct exchange *exchange, bool complete);
 void exchange_free(struct exchange *exchange);
+
+/* request.c */
+enum MHD_Result exchange_handle(void *context, struct MHD_Connection *mhd, const char *url, const char *method,
+                                const char *version, const char *data, size_t *size, void **state);
 
 /* stream.c: sends what is queued; the connection is suspended. */
 void stream_flush(struct exchange *exchange);
@@ -193,6 +199,17 @@ bool reply_order_reversed(void);
 static inline size_t exchange_pending(const struct exchange *exchange)
 {
     return exchange->out.size - exchange->out_start;
+}
+
+/* Nothing of such an answer is sent before it is known that it ends well. */
+static inline bool exchange_waits_for_end(const struct exchange *exchange)
+{
+    return exchange->length == 0 || exchange->head_request || exchange->status == 204 || exchange->status == 304;
+}
+
+static inline bool exchange_can_reply(const struct exchange *exchange)
+{
+    return exchange->answered && (exchange->ended || !exchange_waits_for_end(exchange));
 }
 
 /* With what the socket has not taken of a stream. */
