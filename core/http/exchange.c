@@ -55,6 +55,8 @@ void *exchange_open(void *context, const char *target, struct MHD_Connection *mh
     server->exchanges = exchange;
     connection->exchange = exchange;
     connection->served = true;
+    if (server->options.keep_half_closed)
+        connection_wanted(connection);
     connection_wait(connection, WAIT_HEAD, server->options.read_timeout_ns);
     return exchange;
 }
@@ -227,7 +229,7 @@ void exchange_completed(void *context, struct MHD_Connection *mhd, void **state,
             !exchange->truncated;
     connection->exchange = NULL;
     connection_wait(connection, WAIT_HEAD, server->options.read_timeout_ns);
-    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK || connection->fin)
         connection_forsaken(connection);
     else if (server->closed && !connection->fin)
         connection_shut(connection);

@@ -41,19 +41,20 @@ enum connection_wait {
 struct connection {
     struct server *server;
     struct MHD_Connection *mhd;
-    struct connection *next, **link;
-    struct watch watch; /* for the client's FIN and RST, which the library does not see while it is suspended */
-    struct timer timer; /* fires no later than the deadline; a deadline that moved away is noticed then */
-    int64_t deadline_ns;
-    int64_t progress_ns; /* when the client last acknowledged something, as far as was looked */
-    uint64_t acknowledged;
-    enum connection_wait wait;
     struct exchange *exchange;
-    struct buffer direct; /* an answer that goes out past the library */
+    struct watch watch;   /* for the client's FIN and RST, which the library does not see while it is suspended */
+    struct buffer direct; /* an answer, or the rest of a chunk, that goes out past the library */
     bool fin;             /* the client will send nothing more */
     bool broken;          /* nor take anything */
     bool suspended;
     bool served; /* at least one request */
+    bool forsaken;
+    enum connection_wait wait;
+    int64_t deadline_ns;
+    int64_t progress_ns; /* when the client last acknowledged something, as far as was looked */
+    uint64_t acknowledged;
+    struct timer timer; /* fires no later than the deadline; a deadline that moved away is noticed then */
+    struct connection *next, **link;
     uint8_t peer_size;
     char peer[INET6_ADDRSTRLEN];
 };
@@ -73,14 +74,40 @@ enum exchange_choice { CHOICE_NONE, CHOICE_READ, CHOICE_STREAM, CHOICE_HOLD };
 
 enum { EXCHANGE_MAGIC = 0x45584348 };
 
+/* What an event of a stream touches comes first: with many streams each is cold when its event comes. */
 struct exchange {
     unsigned magic;
+    enum exchange_phase phase;
+    int32_t status;
+    bool answered;  /* an answer was begun or given whole */
+    bool ended;     /* and no more comes */
+    bool truncated; /* and it ended too early: cut after what is queued */
+    bool cut;       /* close as soon as possible */
+    bool gone;      /* on_gone was called */
+    bool finished;  /* on_done was called */
+    bool headed;    /* on_head was called, so on_done is due */
+    bool high;      /* output reached output_high: on_drained is due */
+    bool bypasses;  /* its body goes out past the library, see stream.c */
+    bool in_work;
+    bool http10, head_request;
     struct server *server;
     struct connection *connection;
-    void *app;
-    struct exchange *work_next; /* on the work list; or free */
-    struct exchange *next, **link;
+    struct exchange *work_next; /* on the work list; or spare */
+    struct buffer out;          /* from out_start on: what the library has not taken */
+    size_t out_start;
+    int64_t length; /* of the answer's body, -1: unknown */
+    uint64_t written, sent;
 
+    enum exchange_choice choice;
+    bool expects_continue;
+    bool in_budget;
+    bool more;      /* exchange_upload_more */
+    bool asked;     /* the library, once, for the answer to a whole request */
+    bool too_large; /* the answer's head is */
+    bool aborted;   /* by the application: no on_gone */
+    bool close_after;
+    void *app;
+    struct exchange *next, **link;
     struct arena arena;
     coord_slice method, target, peer;
     struct headers headers;
@@ -89,33 +116,7 @@ struct exchange {
     uint64_t received;
     struct buffer body;
     uint64_t budget_bytes;
-
-    enum exchange_phase phase;
-    enum exchange_choice choice;
-    int32_t status;
-    int64_t length; /* of the answer's body, -1: unknown */
     struct headers out_headers;
-    struct buffer out; /* from out_start on: what the library has not taken */
-    size_t out_start;
-    uint64_t written, sent;
-
-    bool http10, head_request, expects_continue;
-    bool headed; /* on_head was called, so on_done is due */
-    bool in_work;
-    bool in_budget;
-    bool more;      /* exchange_upload_more */
-    bool asked;     /* the library, once, for the answer to a whole request */
-    bool answered;  /* an answer was begun or given whole */
-    bool ended;     /* and no more comes */
-    bool truncated; /* and it ended too early: cut after what is queued */
-    bool too_large; /* its head is */
-    bool cut;       /* close as soon as possible */
-    bool gone;      /* on_gone was called */
-    bool aborted;   /* by the application: no on_gone */
-    bool close_after;
-    bool bypasses; /* its body goes out past the library, see stream.c */
-    bool finished; /* on_done was called */
-    bool high;     /* output reached output_high: on_drained is due */
 };
 
 struct server {
@@ -155,8 +156,10 @@ void connection_suspend(struct connection *connection); /* in a callback of the 
 void connection_resume(struct connection *connection);
 /* Makes the library see the end of the connection. */
 void connection_shut(struct connection *connection);
-/* The library gave the connection up: sees to it that it closes it, too. */
+/* The client or the library gave the connection up: sees to it that the library closes it. */
 void connection_forsaken(struct connection *connection);
+/* But there was another request in it. */
+void connection_wanted(struct connection *connection);
 /* Sends connection->direct as far as it goes; the rest, and exchange_direct_done, when the socket takes more. */
 void connection_send_direct(struct connection *connection);
 

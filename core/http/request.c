@@ -145,6 +145,16 @@ static void check_admission(struct exchange *exchange)
         exchange_refuse(exchange, EXCHANGE_OVERLOADED, "too many requests are in flight");
 }
 
+/* The client had left before its request was read, which the watch told then and does not tell again. */
+static void check_client(struct exchange *exchange)
+{
+    const struct connection *connection = exchange->connection;
+
+    if (connection->broken ||
+        (connection->fin && !exchange->server->options.keep_half_closed && !exchange->ended && !exchange->cut))
+        exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
+}
+
 static enum MHD_Result first_call(struct exchange *exchange, const char *method, const char *version)
 {
     struct server *server = exchange->server;
@@ -165,6 +175,7 @@ static enum MHD_Result first_call(struct exchange *exchange, const char *method,
     server->exchange_count++;
     server->app.on_head(server->app.context, exchange);
     check_admission(exchange);
+    check_client(exchange);
     if (exchange->declared == 0)
         return exchange->cut ? MHD_NO : MHD_YES; /* the library calls again at once */
     if (exchange_answers_early(exchange) || (exchange->ended && exchange->expects_continue && !exchange->truncated))
