@@ -1,0 +1,156 @@
+/* What is told of a request once it is over: the request families of the metrics, and one line in the log. */
+#include "pipeline/executor.h"
+
+#include "pipeline/worker.h"
+#include "telemetry/families.h"
+#include "telemetry/log.h"
+
+#include <stdio.h>
+
+enum { MAX_FIELDS = 24, TIMES_SIZE = 1024 };
+
+static double seconds(int64_t ns) { return ns > 0 ? (double)ns / 1e9 : 0; }
+
+/* "decode-only", "prefill-decode", "encode-prefill-decode"; NULL when no decode leg was sent (decision 49). */
+static const char *path_taken(const struct coord_request *request)
+{
+    if (!request->sent_decode)
+        return NULL;
+    if (!request->sent_prefill)
+        return "decode-only";
+    return request->sent_encode ? "encode-prefill-decode" : "prefill-decode";
+}
+
+/* What counts as the request's error: its failure, or the error that a worker's relayed answer was. */
+static enum error_class error_of(const struct coord_request *request)
+{
+    if (request->failure.class != ERROR_NONE)
+        return request->failure.class;
+    if (request->cancelled)
+        return ERROR_CANCELLED;
+    if (request->answer_status >= 400)
+        return request->answer_status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX;
+    return ERROR_NONE;
+}
+
+static int64_t step_time(const struct coord_request *request)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < request->steps_ran_count; i++)
+        sum += request->steps_ran[i].ended_ns - request->steps_ran[i].began_ns;
+    return sum;
+}
+
+static bool ran(const struct coord_request *request, const char *type)
+{
+    for (size_t i = 0; i < request->steps_ran_count; i++)
+        if (strcmp(request->steps_ran[i].step->kind->type.name, type) == 0)
+            return true;
+    return false;
+}
+
+static void move_metrics(const struct coord_request *request)
+{
+    const struct families *family = families();
+    coord_slice model = request->model_label;
+    enum error_class class = error_of(request);
+    int64_t total = request->ended_ns - request->began_ns;
+    int64_t parse = request->parsed_ns ? request->parsed_ns - request->began_ns : total;
+    const char *path = path_taken(request);
+
+    coord_metric_add(family->request_total, 1, &model);
+    coord_metric_add(family->request_duration_seconds, seconds(total), &model);
+    coord_metric_add(family->request_size_bytes, (double)request->bytes_in, &model);
+    coord_metric_add(family->response_size_bytes, (double)request->bytes_out, (coord_slice[]){coord_slice_of(request->stream ? "true" : "false")});
+    coord_metric_add(family->orchestration_overhead_seconds, seconds(total - parse - step_time(request)), (coord_slice[]){coord_slice_of(request->api->route)});
+    if (class != ERROR_NONE)
+        coord_metric_add(family->request_error_total, 1, (coord_slice[]){model, coord_slice_of(error_class_name(class))});
+    if (path)
+        coord_metric_add(family->execution_path_total, 1, (coord_slice[]){model, coord_slice_of(path)});
+    if (request->has_token_ids && ran(request, "render"))
+        coord_metric_add(family->request_input_tokens, (double)request->token_count, &model);
+    coord_metric_add(family->request_running, -1, &model);
+}
+
+/* "render=0.004 prefill=0.120 decode=2.1", each step or leg with its seconds. */
+static coord_slice times_of_steps(const struct coord_request *request, char *room, size_t size)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < request->steps_ran_count && used < size; i++) {
+        const struct step_record *record = &request->steps_ran[i];
+
+        used += (size_t)snprintf(room + used, size - used, "%s%s=%.6f", i ? " " : "", record->step->id, seconds(record->ended_ns - record->began_ns));
+    }
+    return (coord_slice){room, used < size ? used : size - 1};
+}
+
+static coord_slice times_of_legs(const struct coord_request *request, char *room, size_t size)
+{
+    size_t used = 0;
+
+    for (const struct leg_record *leg = request->legs; leg && used < size; leg = leg->next)
+        used += (size_t)snprintf(room + used, size - used, "%s%s:%d=%.6f/%.6f", leg == request->legs ? "" : " ", leg->name, leg->status,
+                                 seconds(leg->head_ns - leg->began_ns), seconds(leg->ended_ns - leg->began_ns));
+    return (coord_slice){room, used < size ? used : size - 1};
+}
+
+static const char *outcome_of(const struct coord_request *request)
+{
+    if (request->cancelled == CANCEL_CLIENT_GONE)
+        return "client_gone";
+    if (request->cancelled == CANCEL_CLIENT_SLOW)
+        return "client_slow";
+    if (request->cancelled == CANCEL_STOPPING)
+        return "stopped";
+    if (request->answer_aborted)
+        return "broken";
+    return request->complete ? "complete" : "cut";
+}
+
+static void write_line(const struct coord_request *request)
+{
+    char steps[TIMES_SIZE], legs[TIMES_SIZE];
+    const char *path = path_taken(request);
+    enum error_class class = error_of(request);
+    coord_field fields[MAX_FIELDS];
+    size_t count = 0;
+
+    if (!coord_log_enabled(COORD_LOG_INFO))
+        return;
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("api", coord_slice_of(request->api->name));
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("model", request->model);
+    fields[count++] = (coord_field)LOG_BOOL_FIELD("stream", request->stream);
+    fields[count++] = (coord_field)LOG_INT_FIELD("status", request->answer_status);
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("outcome", coord_slice_of(outcome_of(request)));
+    if (path)
+        fields[count++] = (coord_field)LOG_TEXT_FIELD("path", coord_slice_of(path));
+    fields[count++] = (coord_field)LOG_SECONDS_FIELD("seconds", request->ended_ns - request->began_ns);
+    if (request->first_byte_ns)
+        fields[count++] = (coord_field)LOG_SECONDS_FIELD("first_byte", request->first_byte_ns - request->began_ns);
+    if (request->parsed_ns)
+        fields[count++] = (coord_field)LOG_SECONDS_FIELD("parse", request->parsed_ns - request->began_ns);
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("steps", times_of_steps(request, steps, sizeof steps));
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("legs", times_of_legs(request, legs, sizeof legs));
+    if (request->has_token_ids)
+        fields[count++] = (coord_field)LOG_INT_FIELD("prompt_tokens", request->token_count);
+    fields[count++] = (coord_field)LOG_INT_FIELD("bytes_in", request->bytes_in);
+    fields[count++] = (coord_field)LOG_INT_FIELD("bytes_out", request->bytes_out);
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("client", request->peer);
+    if (class != ERROR_NONE)
+        fields[count++] = (coord_field)LOG_TEXT_FIELD("error_code", coord_slice_of(error_class_name(class)));
+    if (request->failure.class != ERROR_NONE)
+        fields[count++] = (coord_field)LOG_TEXT_FIELD("error", request->failure.message);
+    if (request->failure.cause)
+        fields[count++] = (coord_field)LOG_TEXT_FIELD("cause", coord_slice_of(request->failure.cause));
+    if (request->trace.valid)
+        fields[count++] = (coord_field)LOG_TEXT_FIELD("trace_id", coord_slice_of(request->trace.trace_id));
+    coord_log(request, COORD_LOG_INFO, "request", fields, count);
+}
+
+void executor_report(struct coord_request *request)
+{
+    move_metrics(request);
+    write_line(request);
+}

@@ -1,0 +1,165 @@
+/* The client's side of an answer: from the end of the writer chain into the exchange, and how an answer that breaks off ends
+ * (decision 53). */
+#include "pipeline/call.h"
+
+#include "pipeline/worker.h"
+#include "telemetry/log.h"
+
+#include <assert.h>
+
+/* Keeps the last bytes of the answer: they tell whether it stands at an event's end, and whether its last event came. */
+static void note_tail(struct coord_request *request, coord_slice bytes)
+{
+    size_t room = sizeof request->answer_tail;
+    size_t keep;
+
+    if (bytes.size >= room) {
+        memcpy(request->answer_tail, bytes.data + bytes.size - room, room);
+        request->answer_tail_size = room;
+        return;
+    }
+    keep = request->answer_tail_size < room - bytes.size ? request->answer_tail_size : room - bytes.size;
+    memmove(request->answer_tail, request->answer_tail + request->answer_tail_size - keep, keep);
+    memcpy(request->answer_tail + keep, bytes.data, bytes.size);
+    request->answer_tail_size = keep + bytes.size;
+}
+
+/* One line end off the end of the text: CRLF, LF or CR. */
+static size_t without_line_end(const char *text, size_t size)
+{
+    if (size > 0 && text[size - 1] == '\n')
+        size--;
+    else
+        return size > 0 && text[size - 1] == '\r' ? size - 1 : size;
+    return size > 0 && text[size - 1] == '\r' ? size - 1 : size;
+}
+
+/* Nothing sent yet, or the last line sent was blank. */
+static bool at_event_boundary(const struct coord_request *request)
+{
+    size_t size = request->answer_tail_size;
+    size_t before = without_line_end(request->answer_tail, size);
+
+    return size == 0 || (before < size && (before == 0 || request->answer_tail[before - 1] == '\n' || request->answer_tail[before - 1] == '\r'));
+}
+
+static void sink_head(void *context, struct coord_head *head)
+{
+    struct coord_request *request = context;
+    coord_status status;
+
+    request->answer_begun = true;
+    request->answer_status = head->status;
+    request->answer_events = coord_head_is_event_stream(head);
+    if (!request->exchange)
+        return;
+    status = exchange_begin(request->exchange, head->status, &head->headers, head->length);
+    if (status == COORD_LIMIT) { /* the server has said 502 in our place */
+        request_fail(request, ERROR_INTERNAL, 502, NULL, "the answer's head does not fit server.connection_memory");
+        request->answer_status = 502;
+        request->answer_events = false;
+        request->chain.over = true;
+        request->answer_over = true;
+        client_sink.finished(request);
+    }
+}
+
+static void sink_data(void *context, coord_slice bytes)
+{
+    struct coord_request *request = context;
+    size_t queued;
+
+    if (!request->exchange || !request->answer_begun || request->answer_over)
+        return;
+    if (request->answer_events)
+        note_tail(request, bytes);
+    if (request->first_byte_ns == 0)
+        request->first_byte_ns = reactor_now(request->worker->reactor);
+    queued = exchange_write(request->exchange, bytes);
+    if (queued >= request->generation->settings->response.buffer_high && request->relaying && !request->relaying->paused &&
+        request->relaying->leg) {
+        request->relaying->paused = true;
+        leg_pause(request->relaying->leg);
+    }
+}
+
+static void sink_end(void *context)
+{
+    struct coord_request *request = context;
+
+    if (request->answer_over)
+        return;
+    if (!request->answer_begun) {
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "a response writer ended the answer without its head");
+        request_answer_failure(request);
+        return;
+    }
+    request->answer_over = true;
+    if (request->exchange)
+        exchange_end(request->exchange);
+}
+
+/* An event stream at an event's end gets one error event and a clean end; anything else is cut. */
+static void sink_abort(void *context)
+{
+    struct coord_request *request = context;
+    struct buffer event = {.limit = 65536};
+    struct api_error error = {.status = request->failure.status,
+                              .code = request->failure.code,
+                              .message = request->failure.message,
+                              .request_id = request->id};
+
+    if (request->answer_over || !request->answer_begun)
+        return;
+    request->answer_over = true;
+    request->answer_aborted = true;
+    if (!request->exchange)
+        return;
+    if (request->answer_events && request->failure.class != ERROR_NONE && request->generation->settings->response.stream_error_event &&
+        at_event_boundary(request) && api_error_event(request->api, &error, &event)) {
+        exchange_write(request->exchange, buffer_slice(&event));
+        exchange_end(request->exchange);
+    } else {
+        exchange_abort(request->exchange);
+    }
+    buffer_release(&event);
+}
+
+/* A writer ended the answer early: the leg that feeds it is cancelled, the fiber goes on. */
+static void sink_finished(void *context)
+{
+    struct coord_request *request = context;
+    struct coord_call *call = request->relaying;
+
+    if (!call)
+        return;
+    call->relay_done = true;
+    if (call->leg) {
+        leg_cancel(call->leg);
+        call->leg = NULL;
+        call->ended = true;
+    }
+    request_wake(request);
+}
+
+const struct chain_sink client_sink = {sink_head, sink_data, sink_end, sink_abort, sink_finished};
+
+bool answer_head(struct coord_request *request, int32_t status, struct headers *headers, int64_t length)
+{
+    struct coord_head *head;
+
+    if (request->chain.head_entered || request->answer_begun)
+        return false;
+    head = arena_alloc(&request->arena, sizeof *head);
+    if (!head)
+        return false;
+    *head = (struct coord_head){.status = status, .headers = *headers, .length = length};
+    chain_head(&request->chain, head);
+    return true;
+}
+
+void answer_broken(struct coord_request *request, enum error_class class, int32_t status, const char *message)
+{
+    request_fail(request, class, status, NULL, "%s", message);
+    chain_abort(&request->chain);
+}
