@@ -112,6 +112,10 @@ struct settings_input {
 /* Loads and checks everything but step types and their params (the pipeline builder does those). NULL when the file is unreadable or no YAML; complaints may hold errors beside a result. */
 struct settings *settings_load(struct arena *arena, const struct settings_input *input, struct complaints *complaints);
 
+/* The same with the file's text from memory; `input->path` stands for the file in messages. */
+struct settings *settings_parse(struct arena *arena, coord_slice text, const struct settings_input *input,
+                                struct complaints *complaints);
+
 /* Sections for `check --explain`, schema and docs: name ("" top level, "server", …) and its table. */
 size_t settings_section_count(void);
 const char *settings_section_name(size_t index);

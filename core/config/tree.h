@@ -35,6 +35,7 @@ struct node {
     coord_slice text;      /* NODE_SCALAR: its text, after substitution */
     bool plain;            /* unquoted: may be typed; `~`, `null` and empty plain are null */
     bool substituted;      /* holds a substituted value: never printed in messages or by explain */
+    bool broken;           /* what is wrong with it was already said: readers take it as absent, silently */
     struct node **items;   /* NODE_LIST */
     struct entry *entries; /* NODE_MAP, in file order, merged ones last */
     size_t count;
@@ -43,12 +44,12 @@ struct node {
 /* Everything that is wrong, in order: `file:line:column: message` lines. */
 enum complaint_level { COMPLAINT_ERROR = 1, COMPLAINT_WARNING };
 struct complaints {
-    struct buffer text; /* lines ready to print */
+    struct buffer text; /* lines ready to print; past the first hundred only counted */
     unsigned errors;
     unsigned warnings;
 };
 
-/* Adds `FILE:LINE:COLUMN: [warning: ]text\n`. */
+/* Adds `FILE:LINE:COLUMN: [warning: ]text\n`; control characters in the text come out as `?`. */
 void complain(struct complaints *complaints, enum complaint_level level, struct position at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void complaints_release(struct complaints *complaints);
@@ -57,13 +58,21 @@ void complaints_release(struct complaints *complaints);
 struct node *tree_load(struct arena *arena, const char *path, struct complaints *complaints);
 /* The same from memory; `name` stands for the file. */
 struct node *tree_parse(struct arena *arena, const char *name, coord_slice text, struct complaints *complaints);
+/* Both with `${NAME}` looked up in `environment` (as environ; NULL: empty) instead of the process's. */
+struct node *tree_load_in(struct arena *arena, const char *path, char *const *environment,
+                          struct complaints *complaints);
+struct node *tree_parse_in(struct arena *arena, const char *name, coord_slice text, char *const *environment,
+                           struct complaints *complaints);
 
 /* The value of `key` in a map, NULL if absent (or `node` is NULL or no map). */
 const struct node *node_get(const struct node *node, const char *key);
 const struct entry *node_entry(const struct node *node, const char *key);
 bool node_is_null(const struct node *node);
 
-/* Nearest of `names` to `word` by edit distance, NULL when none is near (distance > 1 + length / 4). For "did you mean". */
+/*
+ * Nearest of `names` to `word` by edit distance (case ignored, two letters swapped count once), NULL when none is near
+ * (distance > 1 + length / 4). For "did you mean".
+ */
 const char *nearest_name(coord_slice word, const char *const *names, size_t count);
 
 #endif

@@ -15,9 +15,9 @@
 enum value_source { VALUE_ABSENT = 0, VALUE_DEFAULT, VALUE_FILE, VALUE_INHERITED, VALUE_ENVIRONMENT, VALUE_FLAG };
 
 struct value {
-    const coord_param *param;
+    const coord_param *param; /* a copy of the row, in the arena */
     enum value_source source;
-    struct position at;
+    struct position at; /* also set, with VALUE_ABSENT, when what was given was wrong */
     bool secret;        /* SECRET, or substituted: never printed */
     coord_slice text;   /* STRING, SECRET, ENUM, URL (normalised); the text as written for the others */
     int64_t integer;    /* INT, DURATION (ns), SIZE (bytes), BOOL, ENUM (index) */
@@ -46,7 +46,7 @@ coord_param param_at(const struct param_table *table, size_t index);
 /* Checks a declaration itself (names, types, duplicates, defaults that parse, choices): "malformed param table". COORD_OK or COORD_INVALID with `reason`. */
 coord_status params_check(const struct param_table *table, struct buffer *reason);
 
-/* What else may give a value to a key: asked with the param's name. NULL text: nothing. */
+/* What else may give a value to a key: asked with the param's name; beats the map, whose own value is then not looked at. */
 struct override {
     coord_slice text;
     bool given;
@@ -71,6 +71,9 @@ struct values_input {
 };
 
 /*
+ * Null (`~`, `null`, nothing) counts as absent, and so does an empty text for ENUM and URL. A list may be written as one
+ * comma-separated text. Texts (of lists and maps too) are followed by a NUL that does not count.
+ *
  * Fills `configs[0 … table_count)`. Every error is added to `complaints`: unknown key with the nearest name, wrong type, unit
  * missing, out of range, not one of the choices, required but missing, duplicate list entry where that matters. False when any was added.
  */
@@ -80,9 +83,12 @@ bool values_load(const struct values_input *input, struct coord_config *configs,
 bool parse_duration(
     coord_slice text,
     int64_t *nanoseconds); /* Go's: "1h2m3.5s", "100ms", "1us", "µs", "ns"; "0" alone is 0; negative allowed with '-' */
-bool parse_size(coord_slice text, uint64_t *bytes);   /* digits, or digits and KiB, MiB, GiB, KB, MB, GB, B */
+bool parse_size(coord_slice text,
+                uint64_t *bytes); /* digits, or digits and KiB, MiB, GiB (powers of 1,024), KB, MB, GB (of 1,000), B */
 bool parse_integer(coord_slice text, int64_t *value); /* also 8192.0 */
-bool parse_url(struct arena *arena, coord_slice text, coord_slice *normal, const char **reason); /* by curl's URL API */
+bool parse_url(
+    struct arena *arena, coord_slice text, coord_slice *normal,
+    const char **reason); /* by curl's URL API; `reason` is a constant that goes on from the URL: "has no host" */
 
 /* The text of a value for printing (`explain`, `steps`); secrets give "[secret]". Appends. */
 bool value_print(const struct value *value, struct buffer *out) __attribute__((warn_unused_result));

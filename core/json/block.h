@@ -1,7 +1,7 @@
 /*
  * Finding the next byte of a class, many bytes a step: what makes the scanner fast.
  *
- * Every function looks at [at, end) only, never reads past `end`, and returns the first byte of the class or `end`. With SSE2
+ * The json_find_* look at [at, end) only, never read past `end`, and return the first byte of the class or `end`. With SSE2
  * a step is 16 bytes; elsewhere, or with JSON_PORTABLE defined, 8 bytes in a plain word. The results are the same.
  * Thread: any; no state.
  */
@@ -23,7 +23,10 @@ typedef __m128i json_block;
 
 static inline json_block json_block_load(json_bytes at) { return _mm_loadu_si128((const __m128i *)(const void *)at); }
 
+/* The bytes of a mask: the first, and what is left without it. The mask must not be 0. */
 static inline size_t json_mask_first(json_mask mask) { return (size_t)__builtin_ctz(mask); }
+
+static inline json_mask json_mask_rest(json_mask mask) { return mask & (mask - 1); }
 
 static inline json_block json_block_is(json_block block, char byte)
 {
@@ -76,6 +79,15 @@ static inline size_t json_mask_first(json_mask mask)
     return (size_t)__builtin_ctzll(mask) / 8;
 #else
     return (size_t)__builtin_clzll(mask) / 8;
+#endif
+}
+
+static inline json_mask json_mask_rest(json_mask mask)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return mask & (mask - 1);
+#else
+    return mask & ~(UINT64_C(1) << (63 - __builtin_clzll(mask)));
 #endif
 }
 
@@ -142,14 +154,21 @@ static inline json_bytes json_find_quote(json_bytes at, json_bytes end)
     return at;
 }
 
+/* Quotes and brackets of either kind in the JSON_BLOCK bytes from `at` on. */
+static inline json_mask json_structure_mask(json_bytes at)
+{
+    json_block block = json_block_load(at);
+    json_block folded = json_block_fold(block);
+    json_block brackets = json_block_or(json_block_is(folded, '{'), json_block_is(folded, '}'));
+
+    return json_block_mask(json_block_or(json_block_is(block, '"'), brackets));
+}
+
 /* A quote or a bracket of either kind. */
 static inline json_bytes json_find_structure(json_bytes at, json_bytes end)
 {
     for (; end - at >= JSON_BLOCK; at += JSON_BLOCK) {
-        json_block block = json_block_load(at);
-        json_block folded = json_block_fold(block);
-        json_block brackets = json_block_or(json_block_is(folded, '{'), json_block_is(folded, '}'));
-        json_mask hits = json_block_mask(json_block_or(json_block_is(block, '"'), brackets));
+        json_mask hits = json_structure_mask(at);
 
         if (hits)
             return at + json_mask_first(hits);

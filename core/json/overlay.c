@@ -243,14 +243,12 @@ bool json_value_clone(const struct json_value *value, struct json_value *copy)
     return true;
 }
 
-static bool is_space(char byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
-
 /* Where the last member of the container ends: what stands before the closing bracket, but white space. */
 static size_t end_of_last(const struct json_text *text, struct json_span span)
 {
     size_t at = span.end - 1;
 
-    while (is_space(text->bytes.data[at - 1]))
+    while (json_is_space((unsigned char)text->bytes.data[at - 1]))
         at--;
     return at;
 }

@@ -63,13 +63,11 @@ static bool refuse(struct scan *scan, json_bytes at, const char *reason)
 
 static bool is_digit(unsigned char byte) { return byte >= '0' && byte <= '9'; }
 
-static bool is_space(unsigned char byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
-
 static bool is_hex(unsigned char byte) { return is_digit(byte) || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'f'); }
 
 static inline void skip_space(struct scan *scan)
 {
-    while (scan->at < scan->end && is_space(*scan->at))
+    while (scan->at < scan->end && json_is_space(*scan->at))
         scan->at++;
 }
 

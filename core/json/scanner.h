@@ -44,6 +44,11 @@ bool json_validate_within(coord_slice text, size_t max_depth, struct json_error 
 /* COORD_JSON_… of the value that begins at `text.data[at]` (a validated text). */
 int32_t json_type_at(coord_slice text, size_t at);
 
+static inline bool json_is_space(unsigned char byte)
+{
+    return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
+
 /* First byte at or after `at` that is no white space. */
 size_t json_skip_space(coord_slice text, size_t at);
 

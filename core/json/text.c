@@ -52,7 +52,7 @@ static struct json_span without_space(coord_slice bytes)
 {
     struct json_span root = {json_skip_space(bytes, 0), bytes.size};
 
-    while (root.end > root.begin && strchr(" \t\r\n", bytes.data[root.end - 1]))
+    while (root.end > root.begin && json_is_space((unsigned char)bytes.data[root.end - 1]))
         root.end--;
     return root;
 }
@@ -118,11 +118,17 @@ static size_t index_place(const struct json_text *text, size_t at)
     return low;
 }
 
-/* The index entry of the top-level member whose key begins at `at`; NULL when there is none. */
-static const struct json_entry *indexed_at(const struct json_text *text, size_t at)
+/*
+ * The index entry of the top-level member whose key begins at `at`; NULL when there is none. Runs are looked at in order, so
+ * the hint is mostly right.
+ */
+static const struct json_entry *indexed_at(struct json_text *text, size_t at)
 {
-    size_t place = index_place(text, at);
+    size_t place = text->index_hint;
 
+    if (place >= text->indexed || text->index[place].key != at)
+        place = index_place(text, at);
+    text->index_hint = place;
     return place < text->indexed && text->index[place].key == at ? &text->index[place] : NULL;
 }
 
@@ -131,23 +137,42 @@ static struct json_member from_entry(const struct json_text *text, const struct 
     return (struct json_member){{entry->key, json_skip_value(text->bytes, entry->key)}, {entry->value, entry->end}};
 }
 
-struct json_found json_text_find(const struct json_text *text, size_t first, size_t count, coord_slice name)
+/* As json_text_find, through the index. */
+static struct json_found find_indexed(const struct json_text *text, const struct json_entry *entry, size_t count,
+                                      coord_slice name)
+{
+    struct json_found found = {.matches = 0};
+
+    for (size_t i = 0; i < count; i++) {
+        if (json_key_at_is(text->bytes, entry[i].key, name) && found.matches++ == 0) {
+            found.member = from_entry(text, &entry[i]);
+            found.ordinal = i;
+        }
+    }
+    return found;
+}
+
+struct json_found json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name)
 {
     struct json_found found = {.matches = 0};
     const struct json_entry *entry = indexed_at(text, first);
     size_t at = first;
 
-    if (entry && count > text->indexed - (size_t)(entry - text->index))
-        count = text->indexed - (size_t)(entry - text->index);
-    for (size_t i = 0; i < count && at != 0; i++) {
-        size_t key = entry ? entry[i].key : at;
+    if (entry) {
+        size_t left = text->indexed - (size_t)(entry - text->index);
 
-        if (json_key_at_is(text->bytes, key, name) && found.matches++ == 0) {
-            found.member = entry ? from_entry(text, &entry[i]) : json_member_at(text->bytes, true, at);
+        count = count < left ? count : left;
+        text->index_hint += count + 1; /* where the next run begins when one member was taken out behind this */
+        return find_indexed(text, entry, count, name);
+    }
+    for (size_t i = 0; i < count && at != 0; i++) {
+        struct json_member member = json_member_at(text->bytes, true, at);
+
+        if (json_key_at_is(text->bytes, at, name) && found.matches++ == 0) {
+            found.member = member;
             found.ordinal = i;
         }
-        if (!entry)
-            at = json_after_member(text->bytes, json_member_at(text->bytes, true, at).value.end);
+        at = json_after_member(text->bytes, member.value.end);
     }
     return found;
 }

@@ -38,7 +38,8 @@ struct json_text {
     struct json_span root; /* the value without the white space around it */
     struct json_entry *index;
     size_t indexed;
-    bool complete; /* the index holds every top-level member */
+    size_t index_hint; /* where the next search begins */
+    bool complete;     /* the index holds every top-level member */
     struct json_finger fingers[JSON_FINGERS];
     unsigned next_finger;
     struct json_unescaped *strings; /* ordered by `at` */
@@ -76,7 +77,7 @@ struct json_found {
 size_t json_text_first(const struct json_text *text, size_t container);
 
 /* Finds `name` among the members of an object that follow each other from `first` on: at most `count`. */
-struct json_found json_text_find(const struct json_text *text, size_t first, size_t count, coord_slice name);
+struct json_found json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name);
 
 /* Member or element `ordinal` of those that follow each other from `first` on; false when there are not so many. */
 bool json_text_member(struct json_text *text, bool object, size_t first, size_t ordinal, struct json_member *member);

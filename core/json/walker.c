@@ -12,8 +12,6 @@ static const uint64_t largest_id = UINT64_C(1) << 53;
 
 static json_bytes bytes(coord_slice text) { return (json_bytes)text.data; }
 
-static bool is_space(unsigned char byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
-
 int32_t json_type_at(coord_slice text, size_t at)
 {
     if (at >= text.size)
@@ -37,7 +35,7 @@ int32_t json_type_at(coord_slice text, size_t at)
 
 size_t json_skip_space(coord_slice text, size_t at)
 {
-    while (at < text.size && is_space((unsigned char)text.data[at]))
+    while (at < text.size && json_is_space((unsigned char)text.data[at]))
         at++;
     return at;
 }
@@ -55,25 +53,42 @@ static json_bytes skip_string(json_bytes at, json_bytes end)
     return at < end ? at + 1 : end;
 }
 
-/* Behind the closing bracket. Brackets match in a validated text, so their kinds need no look. */
+/*
+ * Behind the bracket that brings `*depth` to 0, or where the block ends, or behind the first string that begins in it. Brackets
+ * match in a validated text, so their kinds need no look.
+ */
+static json_bytes skip_block(json_bytes at, json_bytes end, size_t *depth)
+{
+    for (json_mask hits = json_structure_mask(at); hits; hits = json_mask_rest(hits)) {
+        json_bytes hit = at + json_mask_first(hits);
+
+        if (*hit == '"')
+            return skip_string(hit, end);
+        *depth += (*hit | 0x20) == '{' ? (size_t)1 : SIZE_MAX;
+        if (*depth == 0)
+            return hit + 1;
+    }
+    return at + JSON_BLOCK;
+}
+
+/* Behind the closing bracket of the container whose opening one is at `at`. */
 static json_bytes skip_container(json_bytes at, json_bytes end)
 {
-    size_t depth = 0;
+    size_t depth = 1;
 
-    do {
+    at++;
+    while (depth > 0 && end - at >= JSON_BLOCK)
+        at = skip_block(at, end, &depth);
+    while (depth > 0) {
         at = json_find_structure(at, end);
         if (at == end)
-            return end;
+            break;
         if (*at == '"') {
             at = skip_string(at, end);
             continue;
         }
-        if ((*at | 0x20) == '{')
-            depth++;
-        else
-            depth--;
-        at++;
-    } while (depth > 0);
+        depth += (*at++ | 0x20) == '{' ? (size_t)1 : SIZE_MAX;
+    }
     return at;
 }
 
@@ -87,7 +102,7 @@ size_t json_skip_value(coord_slice text, size_t at)
         return (size_t)(skip_string(begin + at, end) - begin);
     if ((begin[at] | 0x20) == '{')
         return (size_t)(skip_container(begin + at, end) - begin);
-    while (at < text.size && !is_space(begin[at]) && begin[at] != ',' && begin[at] != ']' && begin[at] != '}')
+    while (at < text.size && !json_is_space(begin[at]) && begin[at] != ',' && begin[at] != ']' && begin[at] != '}')
         at++;
     return at;
 }
@@ -178,7 +193,7 @@ static size_t encode(uint32_t code, unsigned char *out)
 }
 
 /* The escape whose backslash is at `*at`: moves `*at` behind it and returns the bytes of UTF-8 that it stands for. */
-static size_t take_escape(json_bytes *at, json_bytes end, unsigned char out[4])
+static size_t decode_escape(json_bytes *at, json_bytes end, unsigned char out[4])
 {
     static const unsigned char meaning[256] = {
         ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t'};
@@ -226,7 +241,7 @@ bool json_key_at_is(coord_slice text, size_t at, coord_slice name)
             left--;
             continue;
         }
-        size = take_escape(&key, end, decoded);
+        size = decode_escape(&key, end, decoded);
         if (left < size || memcmp(decoded, wanted, size) != 0)
             return false;
         wanted += size;
@@ -252,7 +267,7 @@ size_t json_unescape(coord_slice quoted, char *out)
         at += size;
         if (!stop)
             break;
-        size = take_escape(&at, end, decoded);
+        size = decode_escape(&at, end, decoded);
         memcpy(to, decoded, size);
         to += size;
     }
@@ -285,12 +300,12 @@ bool json_count_ids(coord_slice text, size_t container, uint64_t *count)
         if (after == at || !small_enough(at, (size_t)(after - at)))
             return false;
         counted++;
-        for (at = after; at < end && is_space(*at); at++)
+        for (at = after; at < end && json_is_space(*at); at++)
             ;
         if (at == end || (*at != ',' && *at != ']'))
             return false;
         if (*at == ',')
-            for (at++; at < end && is_space(*at); at++)
+            for (at++; at < end && json_is_space(*at); at++)
                 ;
     }
     *count = counted;

@@ -91,11 +91,19 @@ void reactor_post(struct reactor *reactor, struct task *task);
 void reactor_hook(struct reactor *reactor, struct hook *hook);
 void reactor_unhook(struct reactor *reactor, struct hook *hook);
 
-/* What the watchdog looks at: when the callback that runs now began (0: the loop waits), and a label set by whoever runs it. */
+/*
+ * What the watchdog looks at: when that which runs now began (0: the loop waits) and whose it is, and the longest that has
+ * ended since it last looked, so that it misses nothing between two looks. Labels live as long as the process, or are NULL.
+ */
 struct reactor_activity {
     _Atomic int64_t since_ns;
-    _Atomic(const char *) label; /* a string that lives as long as the process, or NULL */
+    _Atomic(const char *) label;
+    _Atomic int64_t longest_ns; /* the watchdog sets it to 0 */
+    _Atomic(const char *) longest_label;
 };
 struct reactor_activity *reactor_activity(struct reactor *reactor);
+
+/* What runs on the thread from now on is `label`'s (NULL: nobody's in particular). Reads the clock. */
+void reactor_begin_activity(struct reactor *reactor, const char *label);
 
 #endif

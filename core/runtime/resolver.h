@@ -3,7 +3,8 @@
  *
  * Addresses given as literals are answered at once. Answers are cached for their TTL (at least 1 s, at most 60 s), failures
  * for 1 s. Waiters for the same name share one lookup; the last one that cancels cancels it. When a lookup fails while an
- * expired answer is still known (at most 10 minutes old), that one is given.
+ * expired answer is still known (at most 10 minutes old), that one is given, unless the name servers say that there is no
+ * such host or address (RFC 8767). /etc/hosts comes before the name servers, and NSS is never asked.
  * Thread: [reactor].
  */
 #ifndef RUNTIME_RESOLVER_H
@@ -19,15 +20,14 @@ struct resolver;
 enum { RESOLVER_MAX_ADDRESSES = 16 };
 
 struct resolved {
-    size_t count;                                              /* 0: it failed, `reason` says why */
+    size_t count; /* 0: it failed, `reason` says why */
     struct sockaddr_storage addresses[RESOLVER_MAX_ADDRESSES]; /* port 0 */
-    const char *reason;  /* "no such host", "no answer from the name servers", … */
+    const char *reason; /* static; "no such host", "no answer from the name servers", … */
     uint64_t generation; /* differs whenever the addresses of this name changed */
 };
 
 struct lookup;
-typedef void lookup_done_fn(struct lookup *lookup,
-                            const struct resolved *answer); /* `answer` is borrowed during the call */
+typedef void lookup_done_fn(struct lookup *lookup, const struct resolved *answer); /* `answer` is borrowed during the call */
 struct lookup {
     lookup_done_fn *done;
     struct lookup *next;
@@ -41,8 +41,7 @@ void resolver_free(struct resolver *resolver); /* waiters are dropped without a 
 /*
  * True and `*answer` filled when it is known now (a literal, cached); else false and `lookup->done` is called later, never from inside.
  */
-bool resolver_start(struct resolver *resolver, coord_slice host, struct lookup *lookup, struct resolved *answer)
-    __attribute__((warn_unused_result));
+bool resolver_start(struct resolver *resolver, coord_slice host, struct lookup *lookup, struct resolved *answer) __attribute__((warn_unused_result));
 void resolver_cancel(struct resolver *resolver, struct lookup *lookup);
 
 #endif

@@ -15,8 +15,9 @@ struct families {
     coord_metric *reactor_blocked_total, *log_lines_dropped_total;
 };
 
-/* Declares them all; false when memory is short. May be called again. */
-bool families_declare(void);
+/* Declares them all; false when memory is short. May be called again. [load] */
+bool families_declare(void) __attribute__((warn_unused_result));
+/* Never NULL; before they are declared all members are NULL, and moving them does nothing. */
 const struct families *families(void);
 
 #endif

@@ -13,12 +13,12 @@ struct trace_context {
     bool valid;
     char trace_id[33]; /* lower-case hex, NUL-terminated */
     char parent_id[17];
-    char flags[3];
+    char flags[3]; /* sampled and random; other bits are cleared, their meaning is not defined */
 };
 
 /* Parses a traceparent value (version 00; later versions by their known part). */
 struct trace_context trace_parse(coord_slice traceparent);
-/* Writes a traceparent for a leg with a fresh random parent id: 55 characters and a NUL. */
+/* Writes a traceparent (version 00) for a leg with a fresh random parent id: 55 characters and a NUL. Of an invalid context: the empty string. */
 void trace_format_child(const struct trace_context *context, char out[56]);
 
 #endif

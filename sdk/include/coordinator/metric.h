@@ -27,10 +27,18 @@ typedef struct coord_metric_type {
 
 typedef struct coord_metric coord_metric;
 
-/* Declares a family; the same name and shape again gives the same one. NULL: another shape exists or memory is short. Lives as long as the process. [load] */
+/*
+ * Declares a family; the same name and shape again gives the same one. NULL: another shape exists, memory is short, or the
+ * type is not well-formed: names of letters, digits and `_`, `_total` at the end of counters and of nothing else, 1 to 64
+ * rising finite bounds. Lives as long as the process. A family without labels shows from now on, with 0. [load]
+ */
 COORD_API coord_metric *coord_metric_declare(const coord_metric_type *type);
 
-/* Adds to a counter or gauge, or observes into a histogram. `labels`: as many values as were declared. NULL metric: nothing. [any thread] */
+/*
+ * Adds to a counter or gauge, or observes into a histogram. `labels`: as many values as were declared. NULL metric, NULL
+ * labels where some were declared, a value that is not finite, less than 0 for a counter: nothing. Label values that are not
+ * UTF-8 go to the series whose labels are all "other". [any thread]
+ */
 COORD_API void coord_metric_add(coord_metric *metric, double value, const coord_slice *labels);
 
 COORD_END_DECLS

@@ -384,6 +384,24 @@ static void elements_may_be_edited_while_walking_the_array(void **state)
     coord_document_free(document);
 }
 
+static void walking_two_containers_in_turn_mixes_nothing_up(void **state)
+{
+    coord_document *document = parse("{\"a\":[1,2,3],\"b\":{\"x\":4,\"y\":5}}");
+    static const char *const want[] = {"1", "4", "2", "5"};
+    size_t cursors[2] = {0, 0};
+    coord_slice json;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(coord_document_next(document, i % 2 ? "/b" : "/a", &cursors[i % 2], NULL, &json), COORD_OK);
+        assert_slice(json, want[i]);
+    }
+    assert_int_equal(coord_document_set(document, "/a", coord_slice_of("[7,8,9]")), COORD_OK);
+    assert_int_equal(coord_document_next(document, "/a", &cursors[0], NULL, &json), COORD_OK);
+    assert_slice(json, "9");
+    coord_document_free(document);
+}
+
 static void clones_do_not_see_each_others_edits(void **state)
 {
     coord_document *document = parse("{\"a\":{\"b\":1},\"c\":2}");
@@ -554,6 +572,7 @@ int main(void)
         cmocka_unit_test(strings_and_integers_are_written_as_json),
         cmocka_unit_test(walking_gives_members_in_order_edits_included),
         cmocka_unit_test(elements_may_be_edited_while_walking_the_array),
+        cmocka_unit_test(walking_two_containers_in_turn_mixes_nothing_up),
         cmocka_unit_test(clones_do_not_see_each_others_edits),
         cmocka_unit_test(untouched_text_is_one_piece_and_edits_are_marked),
         cmocka_unit_test(a_failed_set_leaves_earlier_slices_valid),

@@ -1,0 +1,702 @@
+/*
+ * See upstream_curl.h. One transfer of libcurl is one attempt.
+ *
+ * A handle is configured once for its upstream and then only told what differs: target, body, size, header list. What the
+ * library would do of its own accord is taken from it: it looks up no names (the addresses are given), follows nothing, adds
+ * no fields, waits for no 100, knows no proxies, and does not send again what may have been received (its second request for
+ * a leg is refused).
+ */
+#include "upstream_curl.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    SMALL_BODY = 64 * 1024 - 1, /* the library sends up to this much together with the head */
+    LARGE_BODY = 256 * 1024,    /* from here on a larger upload buffer pays */
+    LARGE_UPLOAD_BUFFER = 512 * 1024,
+    NORMAL_UPLOAD_BUFFER = 64 * 1024, /* the library's own */
+    KEPT_BYTES = 16 * 1024,           /* of each buffer of an idle handle */
+    KEPT_HANDLES = 256,
+    BACKSTOP_MS = 1000 /* the library's connect timeout comes this much after ours */
+};
+
+struct curl_upstream {
+    struct carrier *free;
+    size_t free_count;
+};
+
+static struct carrier *carrier_of(struct attempt *attempt) { return OWNER_OF(attempt, struct carrier, attempt); }
+
+static struct curl_client *curl_of(const struct client *client) { return client->transport_state; }
+
+/* Callbacks */
+
+static size_t on_header(char *data, size_t size, size_t count, void *user)
+{
+    struct carrier *carrier = user;
+
+    (void)size; /* always 1 */
+    return attempt_head_line(&carrier->attempt, (coord_slice){data, count}) ? count : 0;
+}
+
+static size_t on_data(char *data, size_t size, size_t count, void *user)
+{
+    struct carrier *carrier = user;
+
+    (void)size;
+    if (carrier->attempt.leg && carrier->attempt.paused) {
+        carrier->receive_held = true;
+        return CURL_WRITEFUNC_PAUSE; /* it comes again */
+    }
+    return attempt_data(&carrier->attempt, (coord_slice){data, count}) ? count : CURL_WRITEFUNC_ERROR;
+}
+
+static size_t read_pieces(struct carrier *carrier, char *room, size_t size)
+{
+    const struct leg_request *request = &carrier->attempt.request;
+    size_t filled = 0;
+
+    while (filled < size && carrier->piece < request->piece_count) {
+        coord_slice piece = request->pieces[carrier->piece];
+        size_t part = piece.size - carrier->offset;
+
+        if (part > size - filled)
+            part = size - filled;
+        if (part > 0)
+            memcpy(room + filled, piece.data + carrier->offset, part);
+        filled += part;
+        carrier->offset += part;
+        if (carrier->offset == piece.size) {
+            carrier->piece++;
+            carrier->offset = 0;
+        }
+    }
+    return filled;
+}
+
+static size_t break_upload(struct carrier *carrier)
+{
+    carrier->upload_broken = true;
+    return CURL_READFUNC_ABORT;
+}
+
+static size_t read_stream(struct carrier *carrier, char *room, size_t size)
+{
+    struct attempt *attempt = &carrier->attempt;
+    int64_t declared = attempt->request.stream_length;
+    size_t filled;
+
+    if (declared >= 0 && (uint64_t)(declared - carrier->uploaded) < size)
+        size = (size_t)(declared - carrier->uploaded);
+    if (size == 0)
+        return 0;
+    carrier->upload_more = false;
+    filled = attempt->events.upload(attempt->leg, room, size);
+    if (!attempt->leg || filled == LEG_UPLOAD_ABORT)
+        return break_upload(carrier);
+    if (filled == LEG_UPLOAD_END)
+        return declared >= 0 ? break_upload(carrier) : 0;
+    assert(filled <= size);
+    if (filled == 0) {
+        carrier->upload_held = true;
+        return CURL_READFUNC_PAUSE;
+    }
+    carrier->uploaded += (int64_t)filled;
+    return filled;
+}
+
+static size_t on_upload(char *room, size_t size, size_t count, void *user)
+{
+    struct carrier *carrier = user;
+    size_t filled;
+
+    if (!carrier->attempt.leg)
+        return CURL_READFUNC_ABORT;
+    filled = carrier->attempt.request.streamed ? read_stream(carrier, room, size * count)
+                                               : read_pieces(carrier, room, size * count);
+    if (carrier->attempt.leg)
+        attempt_uploading(&carrier->attempt, filled == CURL_READFUNC_PAUSE);
+    return filled;
+}
+
+/* Called before a request is sent, and again when the library means to repeat it on another connection. */
+static int on_request(void *user, char *remote, char *local, int remote_port, int local_port)
+{
+    struct carrier *carrier = user;
+
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    if (!carrier->attempt.leg)
+        return CURL_PREREQFUNC_ABORT;
+    if (carrier->attempt.connected) {
+        carrier->resent = true;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    attempt_connected(&carrier->attempt, !carrier->opened);
+    return CURL_PREREQFUNC_OK;
+}
+
+/* Only called when the library has no address of a name: a bug of ours, and looking it up would start a thread. */
+static int on_lookup(void *resolver, void *reserved, void *user)
+{
+    (void)resolver;
+    (void)reserved;
+    (void)user;
+    return 1;
+}
+
+/* Configuring */
+
+/* The library uses a connection whose idle time in whole seconds is at most the number given: 3 means below 4 s. */
+static long idle_seconds(int64_t idle_age_ns) { return (long)(idle_age_ns / 1000000000) - 1; }
+
+static long connect_timeout_ms(int64_t timeout_ns)
+{
+    int64_t ms = timeout_ns / 1000000 + BACKSTOP_MS;
+
+    return timeout_ns <= 0 || ms > INT_MAX ? INT_MAX : (long)ms;
+}
+
+static bool never_reused(const struct upstream_options *options)
+{
+    long seconds = idle_seconds(options->idle_age_ns);
+
+    /* Later versions take 0 for "no limit". */
+    return options->max_idle_connections == 0 || seconds < 0 || (seconds == 0 && LIBCURL_VERSION_NUM >= 0x080000);
+}
+
+static void configure_connections(CURL *easy, const struct upstream *upstream)
+{
+    const struct upstream_options *options = &upstream->options;
+
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_timeout_ms(options->connect_timeout_ns));
+    curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+    curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, -1L);
+    if (never_reused(options))
+        curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
+    else
+        curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, idle_seconds(options->idle_age_ns));
+    if (upstream->host[0])
+        curl_easy_setopt(easy, CURLOPT_RESOLVER_START_FUNCTION, on_lookup);
+}
+
+static void configure_tls(CURL *easy, const struct upstream *upstream)
+{
+    if (!upstream->secure)
+        return;
+    if (upstream->ca_file)
+        curl_easy_setopt(easy, CURLOPT_CAINFO, upstream->ca_file);
+    if (upstream->client_cert_file)
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, upstream->client_cert_file);
+    if (upstream->client_key_file)
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, upstream->client_key_file);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, upstream->options.insecure_skip_verify ? 0L : 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, upstream->options.insecure_skip_verify ? 0L : 2L);
+}
+
+/* The first two are the ones that take memory. */
+static bool configure(struct carrier *carrier, const struct upstream *upstream)
+{
+    CURL *easy = carrier->easy;
+
+    if (curl_easy_setopt(easy, CURLOPT_URL, upstream->origin) || curl_easy_setopt(easy, CURLOPT_PROXY, ""))
+        return false;
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, carrier);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, carrier->error);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, carrier);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, carrier);
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_upload);
+    curl_easy_setopt(easy, CURLOPT_READDATA, carrier);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, carrier);
+    configure_connections(easy, upstream);
+    configure_tls(easy, upstream);
+    curl_client_configure(carrier->curl, easy, carrier);
+    return true;
+}
+
+static void carrier_free(struct carrier *carrier)
+{
+    curl_easy_cleanup(carrier->easy);
+    answer_head_release(&carrier->attempt.head);
+    buffer_release(&carrier->addresses);
+    buffer_release(&carrier->method);
+    buffer_release(&carrier->target);
+    buffer_release(&carrier->text);
+    buffer_release(&carrier->body);
+    free(carrier->fields);
+    free(carrier);
+}
+
+static struct carrier *carrier_new(struct upstream *upstream)
+{
+    struct carrier *carrier = calloc(1, sizeof *carrier);
+
+    if (!carrier)
+        return NULL;
+    carrier->curl = curl_of(upstream->client);
+    carrier->easy = curl_easy_init();
+    if (carrier->easy && configure(carrier, upstream))
+        return carrier;
+    carrier_free(carrier);
+    return NULL;
+}
+
+/* The pool */
+
+static struct attempt *take(struct upstream *upstream)
+{
+    struct curl_upstream *pool = upstream->transport_state;
+    struct carrier *carrier = pool->free;
+
+    if (!carrier) {
+        carrier = carrier_new(upstream);
+        return carrier ? &carrier->attempt : NULL;
+    }
+    pool->free = carrier->next;
+    pool->free_count--;
+    carrier->opened = carrier->resent = false;
+    carrier->receive_held = carrier->upload_held = carrier->upload_more = carrier->upload_broken = false;
+    carrier->piece = carrier->offset = 0;
+    carrier->uploaded = 0;
+    carrier->error[0] = 0;
+    return &carrier->attempt;
+}
+
+void carrier_removed(struct carrier *carrier)
+{
+    struct curl_upstream *pool = carrier->attempt.upstream->transport_state;
+    struct attempt returned = {.upstream = carrier->attempt.upstream};
+
+    if (pool->free_count == KEPT_HANDLES) {
+        carrier_free(carrier);
+    } else {
+        buffer_clear(&carrier->body, KEPT_BYTES);
+        buffer_clear(&carrier->text, KEPT_BYTES);
+        carrier->next = pool->free;
+        pool->free = carrier;
+        pool->free_count++;
+    }
+    attempt_returned(&returned);
+}
+
+static void give_back(struct attempt *attempt, bool ended)
+{
+    (void)ended; /* the library knows whether its connection can be kept */
+    curl_client_remove(carrier_of(attempt));
+}
+
+/* The request */
+
+static bool reserved_name(coord_slice name)
+{
+    switch (name.size) {
+    case 4:
+        return header_name_is(name, "host");
+    case 6:
+        return header_name_is(name, "expect");
+    case 10:
+        return header_name_is(name, "connection");
+    case 14:
+        return header_name_is(name, "content-length");
+    case 17:
+        return header_name_is(name, "transfer-encoding");
+    default:
+        return false;
+    }
+}
+
+static bool blank(coord_slice value)
+{
+    for (size_t i = 0; i < value.size; i++)
+        if (value.data[i] != ' ' && value.data[i] != '\t')
+            return false;
+    return true;
+}
+
+static bool reserve_fields(struct carrier *carrier, size_t count, size_t bytes)
+{
+    buffer_clear(&carrier->text, SIZE_MAX);
+    if (!buffer_reserve(&carrier->text, bytes))
+        return false;
+    if (count > carrier->field_capacity) {
+        struct curl_slist *fields = realloc(carrier->fields, count * sizeof *fields);
+
+        if (!fields)
+            return false;
+        carrier->fields = fields;
+        carrier->field_capacity = count;
+    }
+    return true;
+}
+
+static char *put(char *at, const char *data, size_t size)
+{
+    memcpy(at, data, size);
+    return at + size;
+}
+
+/* There is room for it. A blank value needs a form of its own, or the library would drop the field. */
+static void put_field(struct carrier *carrier, size_t place, coord_slice name, coord_slice value)
+{
+    char *start = carrier->text.data + carrier->text.size;
+    char *at = put(start, name.data, name.size);
+
+    if (blank(value)) {
+        at = put(at, ";", 1);
+    } else {
+        at = put(at, ": ", 2);
+        at = put(at, value.data, value.size);
+    }
+    *at++ = 0;
+    carrier->text.size += (size_t)(at - start);
+    carrier->fields[place].data = start;
+}
+
+/* Fields that the library would add of its own accord: a name with a colon only stops it. */
+static size_t put_suppressions(struct carrier *carrier, size_t place, bool has_accept, bool has_type)
+{
+    static char no_expect[] = "Expect:", no_accept[] = "Accept:", no_type[] = "Content-Type:";
+
+    carrier->fields[place++].data = no_expect;
+    if (!has_accept)
+        carrier->fields[place++].data = no_accept;
+    if (!has_type)
+        carrier->fields[place++].data = no_type;
+    return place;
+}
+
+static bool set_fields(struct carrier *carrier)
+{
+    const struct leg_request *request = &carrier->attempt.request;
+    size_t bytes = request->host.size + sizeof "Host: ", count = 0;
+    bool has_accept = false, has_type = false;
+
+    for (size_t i = 0; i < request->header_count; i++)
+        bytes += request->headers[i].name.size + request->headers[i].value.size + sizeof ": ";
+    if (!reserve_fields(carrier, request->header_count + 4, bytes))
+        return false;
+    if (request->host.size > 0 && header_value_valid(request->host))
+        put_field(carrier, count++, (coord_slice)COORD_SLICE("Host"), request->host);
+    for (size_t i = 0; i < request->header_count; i++) {
+        const struct header *field = &request->headers[i];
+
+        if (reserved_name(field->name) || !header_name_valid(field->name) || !header_value_valid(field->value))
+            continue;
+        has_accept = has_accept || header_name_is(field->name, "accept");
+        has_type = has_type || header_name_is(field->name, "content-type");
+        put_field(carrier, count++, field->name, field->value);
+    }
+    count = put_suppressions(carrier, count, has_accept, has_type);
+    for (size_t i = 0; i < count; i++)
+        carrier->fields[i].next = i + 1 < count ? &carrier->fields[i + 1] : NULL;
+    return curl_easy_setopt(carrier->easy, CURLOPT_HTTPHEADER, carrier->fields) == CURLE_OK;
+}
+
+/* Sets a string option only when it differs from what the handle has. */
+static bool set_text(struct carrier *carrier, CURLoption option, struct buffer *known, coord_slice text)
+{
+    if (known->size == text.size + 1 && memcmp(known->data, text.data, text.size) == 0)
+        return true;
+    buffer_clear(known, SIZE_MAX);
+    if (!buffer_append_slice(known, text) || !buffer_append(known, "", 1))
+        return false;
+    return curl_easy_setopt(carrier->easy, option, known->data) == CURLE_OK;
+}
+
+static enum carrier_mode mode_of(const struct attempt *attempt)
+{
+    const struct leg_request *request = &attempt->request;
+
+    if (attempt->to_head)
+        return MODE_HEAD;
+    if (request->streamed)
+        return MODE_READ_BODY;
+    if (!request->has_body && request->body_size == 0)
+        return MODE_NO_BODY;
+    return request->body_size <= SMALL_BODY ? MODE_SMALL_BODY : MODE_READ_BODY;
+}
+
+static void set_mode(struct carrier *carrier, enum carrier_mode mode)
+{
+    CURL *easy = carrier->easy;
+
+    if (carrier->mode == mode)
+        return;
+    if (carrier->mode == MODE_HEAD)
+        curl_easy_setopt(easy, CURLOPT_NOBODY, 0L);
+    if (mode == MODE_NO_BODY)
+        curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    else if (mode == MODE_HEAD)
+        curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+    else
+        curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    if (mode == MODE_READ_BODY)
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
+    carrier->mode = mode;
+}
+
+/* One piece is sent from where it is; several are joined, since the library takes one. */
+static bool set_small_body(struct carrier *carrier)
+{
+    const struct leg_request *request = &carrier->attempt.request;
+    const char *data = "";
+
+    if (request->piece_count == 1 && request->pieces[0].size > 0) {
+        data = request->pieces[0].data;
+    } else if (request->body_size > 0) {
+        buffer_clear(&carrier->body, SIZE_MAX);
+        for (size_t i = 0; i < request->piece_count; i++)
+            if (!buffer_append_slice(&carrier->body, request->pieces[i]))
+                return false;
+        data = carrier->body.data;
+    }
+    curl_easy_setopt(carrier->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
+    curl_easy_setopt(carrier->easy, CURLOPT_POSTFIELDS, data);
+    return true;
+}
+
+static void set_read_body(struct carrier *carrier)
+{
+    const struct leg_request *request = &carrier->attempt.request;
+    curl_off_t size = request->streamed ? (curl_off_t)request->stream_length : (curl_off_t)request->body_size;
+    bool large = size >= LARGE_BODY;
+
+    curl_easy_setopt(carrier->easy, CURLOPT_POSTFIELDSIZE_LARGE, size < 0 ? (curl_off_t)-1 : size);
+    if (large == carrier->large_upload)
+        return;
+    carrier->large_upload = large;
+    curl_easy_setopt(carrier->easy, CURLOPT_UPLOAD_BUFFERSIZE,
+                     large ? (long)LARGE_UPLOAD_BUFFER : (long)NORMAL_UPLOAD_BUFFER);
+}
+
+static bool set_body(struct carrier *carrier)
+{
+    set_mode(carrier, mode_of(&carrier->attempt));
+    if (carrier->mode == MODE_SMALL_BODY)
+        return set_small_body(carrier);
+    if (carrier->mode == MODE_READ_BODY)
+        set_read_body(carrier);
+    return true;
+}
+
+/* Addresses */
+
+static bool append_address(struct buffer *list, const struct sockaddr_storage *address)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    if (address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+
+        return buffer_printf(list, "[%s]", inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text));
+    }
+    return buffer_append_text(list,
+                              inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, text, sizeof text));
+}
+
+/* The library's cache is shared by all handles of the client; a handle tells it again only what is new to this handle. */
+static bool set_addresses(struct carrier *carrier)
+{
+    const struct upstream *upstream = carrier->attempt.upstream;
+    const struct resolved *known = &upstream->addresses;
+
+    if (upstream->host[0] == 0 || (carrier->addresses.size > 0 && carrier->generation == known->generation))
+        return true;
+    buffer_clear(&carrier->addresses, SIZE_MAX);
+    if (!buffer_printf(&carrier->addresses, "%s:%d:", upstream->host, upstream->port))
+        return false;
+    for (size_t i = 0; i < known->count; i++)
+        if (!buffer_append(&carrier->addresses, ",", i > 0) ||
+            !append_address(&carrier->addresses, &known->addresses[i]))
+            return false;
+    if (!buffer_append(&carrier->addresses, "", 1))
+        return false;
+    carrier->address_list = (struct curl_slist){.data = carrier->addresses.data};
+    carrier->generation = known->generation;
+    return curl_easy_setopt(carrier->easy, CURLOPT_RESOLVE, &carrier->address_list) == CURLE_OK;
+}
+
+static bool begin(struct attempt *attempt)
+{
+    struct carrier *carrier = carrier_of(attempt);
+
+    if (!set_text(carrier, CURLOPT_REQUEST_TARGET, &carrier->target, attempt->request.target) ||
+        !set_text(carrier, CURLOPT_CUSTOMREQUEST, &carrier->method, attempt->request.method) || !set_fields(carrier) ||
+        !set_body(carrier) || !set_addresses(carrier))
+        return false;
+    curl_easy_setopt(carrier->easy, CURLOPT_FRESH_CONNECT,
+                     attempt->request.fresh || never_reused(&attempt->upstream->options) ? 1L : 0L);
+    return curl_client_add(carrier);
+}
+
+/* Flow */
+
+static void flow(struct attempt *attempt)
+{
+    struct carrier *carrier = carrier_of(attempt);
+    bool hold_upload = carrier->upload_held && !carrier->upload_more;
+    CURLcode code;
+
+    if (!carrier->added || !attempt->connected)
+        return;
+    if (carrier->receive_held == attempt->paused && carrier->upload_held == hold_upload)
+        return;
+    carrier->receive_held = attempt->paused;
+    carrier->upload_held = hold_upload;
+    curl_client_enter(carrier->curl);
+    code = curl_easy_pause(carrier->easy, (attempt->paused ? CURLPAUSE_RECV : 0) | (hold_upload ? CURLPAUSE_SEND : 0));
+    if (code != CURLE_OK && attempt->leg)
+        attempt_over_soon(attempt, LEG_INTERNAL, "the transfer could not be paused or resumed");
+    curl_client_leave(carrier->curl);
+}
+
+static void upload_more(struct attempt *attempt) { carrier_of(attempt)->upload_more = true; }
+
+/* The result */
+
+static bool tls_failed(CURLcode code)
+{
+    switch (code) {
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CRL_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_ENGINE_NOTFOUND:
+    case CURLE_SSL_ENGINE_SETFAILED:
+    case CURLE_SSL_ENGINE_INITFAILED:
+    case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
+    case CURLE_SSL_INVALIDCERTSTATUS:
+    case CURLE_SSL_CLIENTCERT:
+    case CURLE_USE_SSL_FAILED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static enum leg_outcome outcome_of(const struct carrier *carrier, CURLcode code)
+{
+    const struct attempt *attempt = &carrier->attempt;
+
+    if (carrier->upload_broken)
+        return LEG_INTERNAL;
+    if (attempt->refusal || attempt->head.began)
+        return code == CURLE_OK && attempt->head.complete ? LEG_COMPLETE : LEG_BROKEN;
+    if (carrier->resent)
+        return LEG_NO_ANSWER;
+    if (tls_failed(code))
+        return LEG_TLS;
+    switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return LEG_UNRESOLVED;
+    case CURLE_COULDNT_CONNECT:
+        return LEG_REFUSED;
+    case CURLE_OPERATION_TIMEDOUT:
+        return LEG_CONNECT_TIMEOUT;
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_FAIL_REWIND: /* the library wanted to send a body again that it cannot read again */
+        return attempt->connected ? LEG_NO_ANSWER : LEG_REFUSED;
+    case CURLE_OUT_OF_MEMORY:
+    case CURLE_FAILED_INIT:
+    case CURLE_ABORTED_BY_CALLBACK:
+    case CURLE_NOT_BUILT_IN:
+        return LEG_INTERNAL;
+    default:
+        return attempt->connected ? LEG_BROKEN : LEG_INTERNAL;
+    }
+}
+
+static const char *detail_of(const struct carrier *carrier, CURLcode code, enum leg_outcome outcome, char *room,
+                             size_t size)
+{
+    const struct attempt *attempt = &carrier->attempt;
+    const char *said = carrier->error[0] ? carrier->error : curl_easy_strerror(code);
+    long error = 0;
+
+    if (outcome == LEG_COMPLETE)
+        return "";
+    if (attempt->refusal)
+        return attempt->refusal;
+    if (outcome == LEG_NO_ANSWER && carrier->resent)
+        return "the kept connection ended before an answer";
+    if (carrier->upload_broken)
+        return "the upload was broken off";
+    if (outcome != LEG_REFUSED)
+        return said;
+    curl_easy_getinfo(carrier->easy, CURLINFO_OS_ERRNO, &error);
+    snprintf(room, size, "%s: %s", attempt->upstream->host_port, error ? strerror((int)error) : said);
+    return room;
+}
+
+void carrier_done(struct carrier *carrier, CURLcode code)
+{
+    enum leg_outcome outcome = outcome_of(carrier, code);
+    char room[512];
+
+    attempt_over(&carrier->attempt, outcome, detail_of(carrier, code, outcome, room, sizeof room));
+}
+
+/* The table */
+
+static void *open_client(struct client *client) { return curl_client_new(client); }
+
+static void close_client(struct client *client) { curl_client_free(curl_of(client)); }
+
+static bool open_upstream(struct upstream *upstream)
+{
+    upstream->transport_state = calloc(1, sizeof(struct curl_upstream));
+    if (upstream->transport_state)
+        curl_client_allow_idle(curl_of(upstream->client), (long)upstream->options.max_idle_connections);
+    return upstream->transport_state;
+}
+
+static void close_upstream(struct upstream *upstream)
+{
+    struct curl_upstream *pool = upstream->transport_state;
+    struct carrier *carrier;
+
+    while ((carrier = pool->free)) {
+        pool->free = carrier->next;
+        carrier_free(carrier);
+    }
+    free(pool);
+    curl_client_allow_idle(curl_of(upstream->client), -(long)upstream->options.max_idle_connections);
+}
+
+static void flush(struct client *client) { curl_client_flush(curl_of(client)); }
+
+static size_t connections(const struct client *client) { return curl_of(client)->connections; }
+
+const struct transport curl_transport = {
+    .open = open_client,
+    .close = close_client,
+    .open_upstream = open_upstream,
+    .close_upstream = close_upstream,
+    .take = take,
+    .begin = begin,
+    .flow = flow,
+    .upload_more = upload_more,
+    .give_back = give_back,
+    .flush = flush,
+    .connections = connections,
+};

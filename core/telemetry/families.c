@@ -1,0 +1,71 @@
+/* See families.h. Names, labels and buckets are those of the Go coordinator (reference usage 5.3) and decision 4. */
+#include "telemetry/families.h"
+
+enum { MAX_LABELS = 2 };
+
+static struct families all;
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COUNTER(family, text, ...) {&all.family, COORD_METRIC_COUNTER, #family, "[ALPHA] " text, {__VA_ARGS__}, NULL, 0}
+#define GAUGE(family, text, ...) {&all.family, COORD_METRIC_GAUGE, #family, "[ALPHA] " text, {__VA_ARGS__}, NULL, 0}
+#define HISTOGRAM(family, ladder, text, ...)                                                                           \
+    {&all.family,                                                                                                      \
+     COORD_METRIC_HISTOGRAM,                                                                                           \
+     #family,                                                                                                          \
+     "[ALPHA] " text,                                                                                                  \
+     {__VA_ARGS__},                                                                                                    \
+     metric_##ladder##_buckets,                                                                                        \
+     COUNT(metric_##ladder##_buckets)}
+
+static const struct {
+    coord_metric **place;
+    int32_t kind;
+    const char *name, *help;
+    const char *labels[MAX_LABELS + 1];
+    const double *buckets;
+    size_t bucket_count;
+} rows[] = {
+    COUNTER(request_total, "Inference requests that ended.", "model_name"),
+    COUNTER(request_error_total, "Inference requests that ended in an error, by its kind.", "model_name", "error_code"),
+    HISTOGRAM(request_duration_seconds, latency, "Time from a request's arrival to the end of its answer.",
+              "model_name"),
+    HISTOGRAM(request_size_bytes, size, "Size of request bodies.", "model_name"),
+    HISTOGRAM(request_input_tokens, token, "Prompt tokens of requests that were rendered.", "model_name"),
+    GAUGE(request_running, "Inference requests in progress.", "model_name"),
+    HISTOGRAM(response_size_bytes, size, "Body bytes that clients accepted.", "stream"),
+    HISTOGRAM(orchestration_overhead_seconds, latency, "Time of a request spent neither in parsing nor in steps.",
+              "route"),
+    HISTOGRAM(step_duration_seconds, latency, "Time of steps that started.", "step"),
+    COUNTER(step_errors_total, "Steps that failed, by the kind of error.", "step", "error_code"),
+    GAUGE(step_running, "Steps in progress.", "step"),
+    COUNTER(step_skipped_total, "Steps whose condition did not hold.", "step"),
+    COUNTER(upstream_request_total, "Calls made to upstreams.", "upstream"),
+    HISTOGRAM(upstream_request_duration_seconds, latency, "Time from an upstream call's start to its response headers.",
+              "upstream"),
+    COUNTER(execution_path_total, "Requests by the path that their execution took.", "model_name", "path"),
+    COUNTER(kv_transfer_missing_total, "Requests whose prefill handed out no KV transfer parameters.", "model_name"),
+    COUNTER(reactor_blocked_total, "Times that something held a reactor for longer than the limit.", NULL),
+    COUNTER(log_lines_dropped_total, "Log lines dropped because standard error did not take them.", NULL),
+};
+
+bool families_declare(void)
+{
+    bool done = true;
+
+    for (size_t r = 0; r < COUNT(rows); r++) {
+        const coord_metric_type type = {.size = sizeof type,
+                                        .kind = rows[r].kind,
+                                        .name = rows[r].name,
+                                        .help = rows[r].help,
+                                        .labels = rows[r].labels,
+                                        .buckets = rows[r].buckets,
+                                        .bucket_count = (uint32_t)rows[r].bucket_count};
+
+        if (!*rows[r].place)
+            *rows[r].place = coord_metric_declare(&type);
+        done = done && *rows[r].place;
+    }
+    return done;
+}
+
+const struct families *families(void) { return &all; }
