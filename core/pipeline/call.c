@@ -209,6 +209,8 @@ static coord_status fail_transport(struct coord_call *call)
     return COORD_FAIL;
 }
 
+static bool is_phase(const struct coord_call *call, const char *phase) { return call->phase && strcmp(call->phase, phase) == 0; }
+
 static bool relays(const struct coord_call *call) { return call->mode == CALL_RELAY || call->mode == CALL_HOLD; }
 
 /* Decision 40. */
@@ -225,6 +227,15 @@ static bool add_accept_encoding(struct coord_call *call, struct headers *headers
         if (header_name_equal(request->headers.list[i].name, name) && !headers_add_borrowed(headers, name, request->headers.list[i].value))
             return false;
     return true;
+}
+
+/* What prefill said of its place goes with the decode leg. */
+static bool add_topology(struct coord_call *call, struct headers *headers)
+{
+    coord_slice topology = call->request->peer_topology;
+
+    return topology.size == 0 || !is_phase(call, COORD_PHASE_DECODE) ||
+           headers_add_borrowed(headers, (coord_slice)COORD_SLICE("x-peer-topology"), topology);
 }
 
 /* A fresh id for a repeat or a fan-out part; the request's own otherwise. */
@@ -304,11 +315,9 @@ static void note_phase(struct coord_call *call)
 {
     struct coord_request *request = call->request;
 
-    if (!call->phase)
-        return;
-    request->sent_prefill |= strcmp(call->phase, COORD_PHASE_PREFILL) == 0;
-    request->sent_encode |= strcmp(call->phase, COORD_PHASE_ENCODE) == 0;
-    request->sent_decode |= strcmp(call->phase, COORD_PHASE_DECODE) == 0;
+    request->sent_prefill |= is_phase(call, COORD_PHASE_PREFILL);
+    request->sent_encode |= is_phase(call, COORD_PHASE_ENCODE);
+    request->sent_decode |= is_phase(call, COORD_PHASE_DECODE);
 }
 
 static const struct leg_events EVENTS;
@@ -332,7 +341,7 @@ coord_status call_start(struct coord_call *call)
         call->record = request_leg(request, call->name);
     if (!memory || !call->record || !leg.target.data || !call->leg_id.data || !leg_body(call, &leg) || !headers_copy(&headers, &call->headers) ||
         !add_accept_encoding(call, &headers) ||
-        !leg_headers_owned(&headers, request, call->phase, call->leg_id, call->attempts > 1 ? request->id : (coord_slice){0})) {
+        !add_topology(call, &headers) || !leg_headers_owned(&headers, request, call->phase, call->leg_id, call->attempts > 1 ? request->id : (coord_slice){0})) {
         call->ended = true;
         return request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
     }
@@ -779,8 +788,13 @@ static bool pass_header(struct coord_call *call, const char *name)
 /* Captures the first value of each listed name (pipeline.forward_response_headers) for the legs to come. */
 static bool capture_headers(struct coord_call *call)
 {
+    static const coord_slice topology = COORD_SLICE("x-peer-topology");
     struct coord_request *request = call->request;
     const struct settings *settings = request->generation->settings;
+    const struct header *peer = is_phase(call, COORD_PHASE_PREFILL) ? headers_find(&call->answer_headers, topology) : NULL;
+
+    if (peer && peer->value.size > 0)
+        request->peer_topology = peer->value;
 
     for (size_t i = 0; i < settings->pipeline.forward_response_header_count; i++) {
         const struct header *field = headers_find(&call->answer_headers, settings->pipeline.forward_response_headers[i]);

@@ -6,6 +6,8 @@
 #include "telemetry/families.h"
 #include "telemetry/log.h"
 
+#include <coordinator/background.h>
+
 #include <stdlib.h>
 
 static int64_t now(const struct coord_request *request) { return reactor_now_fresh(request->worker->reactor); }

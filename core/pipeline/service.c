@@ -325,13 +325,11 @@ static void report_blocked(void *context, unsigned reactor, const char *label, i
 
 static bool start_watchdog(struct service *service)
 {
-    struct reactor *reactors[MAX_REACTORS];
-
     if (service->settings->runtime.blocking_warning_ns <= 0)
         return true;
     for (unsigned i = 0; i < service->worker_count; i++)
-        reactors[i] = service->workers[i].reactor;
-    service->watchdog = watchdog_new(reactors, service->worker_count, service->settings->runtime.blocking_warning_ns, report_blocked, NULL);
+        service->reactors[i] = service->workers[i].reactor;
+    service->watchdog = watchdog_new(service->reactors, service->worker_count, service->settings->runtime.blocking_warning_ns, report_blocked, NULL);
     return service->watchdog != NULL;
 }
 

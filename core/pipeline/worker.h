@@ -53,6 +53,7 @@ struct service {
     struct server_budget budget;
     struct offload *offload;
     struct watchdog *watchdog;
+    struct reactor *reactors[MAX_REACTORS]; /* what the watchdog looks at */
     struct tls_identity *identity, *metrics_identity;
     uint16_t port, metrics_port;
     _Atomic bool ready; /* loaded, and not draining */
