@@ -29,8 +29,16 @@ gateway:
 pipeline:
   kv_connector: kv-nixl
   steps:
+{steps}
+"""
+
+DECODE_ONLY = """\
+    - type: decode
+"""
+
+THREE_LEGS = """\
     - type: render
-      params: {{address: "{gateway}"}}
+      params: {address: "GATEWAY"}
     - type: prefill
     - type: decode
 """
@@ -115,10 +123,10 @@ class Sim(Process):
 
 
 class Coordinator(Process):
-    def __init__(self, folder, gateway):
+    def __init__(self, folder, gateway, steps):
         port = free_port()
         config = folder / "coordinator.yaml"
-        config.write_text(PIPELINE.format(port=port, gateway=gateway))
+        config.write_text(PIPELINE.format(port=port, gateway=gateway, steps=steps.replace("GATEWAY", gateway)))
         self.url = f"http://127.0.0.1:{port}"
         super().__init__([program("COORDINATOR_BIN"), "serve", "--config", str(config)], folder / "coordinator.log")
         until(self.ready, READY_WITHIN)
@@ -145,7 +153,12 @@ def sim(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def coordinator(sim, tmp_path_factory):
-    yield from started(Coordinator, tmp_path_factory.mktemp("coordinator"), sim.url)
+    yield from started(Coordinator, tmp_path_factory.mktemp("coordinator"), sim.url, THREE_LEGS)
+
+
+@pytest.fixture(scope="session")
+def decode_only(sim, tmp_path_factory):
+    yield from started(Coordinator, tmp_path_factory.mktemp("decode-only"), sim.url, DECODE_ONLY)
 
 
 @pytest.fixture

@@ -107,21 +107,33 @@ def test_the_asynchronous_client_streams_many_at_once(coordinator):
 # ---- bytes
 
 
-@pytest.mark.parametrize("path, body", [("/v1/chat/completions", CHAT), ("/v1/completions", COMPLETION)], ids=["chat", "completions"])
-def test_an_answer_has_the_workers_bytes_and_length(coordinator, sim, path, body):
-    """The worker is asked with what decode was sent, by an id of its own so that both answers carry the same one."""
-    ours = httpx2.post(coordinator.url + path, json=body, headers=ASK_ID)
-    sent = [request for request in sim.received("decode") if dict(request["headers"]).get("x-request-id") == ASK_ID["x-request-id"]][-1]
-    without_kv = json.loads(sent["body"].encode("latin-1"))
-    without_kv.pop("kv_transfer_params")
-    theirs = httpx2.post(sim.url + path, json=without_kv, headers=ASK_ID)
+APIS = pytest.mark.parametrize("path, body", [("/v1/chat/completions", CHAT), ("/v1/completions", COMPLETION)], ids=["chat", "completions"])
 
-    # The worker fetched the whole prompt from prefill; prefill's own count (0) is what the client is told.
-    assert theirs.status_code == ours.status_code == 200
+
+@APIS
+def test_an_answer_of_one_leg_has_the_workers_bytes_and_length(decode_only, sim, path, body):
+    ours = httpx2.post(decode_only.url + path, json=body, headers=ASK_ID)
+    theirs = httpx2.post(sim.url + path, json=body, headers=ASK_ID)
+
+    assert ours.status_code == theirs.status_code == 200
     assert ours.content == theirs.content
+    for header in ("content-type", "content-length"):
+        assert ours.headers[header] == theirs.headers[header]
+
+
+@APIS
+def test_an_answer_of_three_legs_has_the_workers_bytes_and_length(coordinator, sim, path, body):
+    """Prefill says nothing of cached tokens here, so that decode's answer is not touched. Asked directly, the worker has the
+    prompt in no cache; through the coordinator it fetches all of it."""
+    ours = httpx2.post(coordinator.url + path, json=body, headers=ASK_ID | {"x-sim-fault-prefill": "usage-null"})
+    theirs = httpx2.post(sim.url + path, json=body, headers=ASK_ID)
+    fetched = theirs.json()["usage"]["prompt_tokens"]
+    expected = theirs.content.replace(b'"cached_tokens":0', b'"cached_tokens":%d' % fetched)
+
+    assert ours.status_code == theirs.status_code == 200
+    assert ours.content == expected
     assert ours.headers["content-type"] == theirs.headers["content-type"]
-    if "content-length" in ours.headers:
-        assert ours.headers["content-length"] == str(len(theirs.content))
+    assert ours.headers["content-length"] == str(len(expected))
 
 
 def test_the_bytes_of_the_prompt_are_the_same_on_all_legs(client, sim):
