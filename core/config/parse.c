@@ -177,6 +177,8 @@ static const char *url_problem(coord_slice text, coord_slice *authority)
         return "must not hold credentials: they would show in logs; set them in a header or a secret param";
     if (memchr(authority->data, '\\', authority->size))
         return "is not a URL";
+    if (*authority->data != '[' && memchr(authority->data, '%', authority->size))
+        return "has an escaped character in its host";
     return NULL;
 }
 

@@ -68,6 +68,10 @@ bool value_print(const struct value *value, struct buffer *out)
         return buffer_append_text(out, value->integer ? "true" : "false");
     case COORD_PARAM_INT:
         return buffer_printf(out, "%" PRId64, value->integer);
+    case COORD_PARAM_NUMBER:
+    case COORD_PARAM_DURATION:
+    case COORD_PARAM_SIZE:
+        return buffer_append_slice(out, value->text); /* its own syntax, all of it bare in YAML */
     default:
         return print_text(value->text, out);
     }

@@ -19,14 +19,13 @@
 
 enum { WATCHED = EPOLLRDHUP | EPOLLET };
 
-#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
 static int descriptor(const struct connection *connection) { return connection->watch.fd; }
 
 static void note_peer(struct connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *address = info ? info->client_addr : NULL;
     const void *from = NULL;
     int family = AF_INET;
@@ -166,8 +165,8 @@ static ssize_t send_some(struct connection *connection, gnutls_session_t tls)
     ssize_t sent;
 
     if (!tls) {
-        sent = send(descriptor(connection), connection->direct.data, connection->direct.size,
-                    MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent =
+            send(descriptor(connection), connection->direct.data, connection->direct.size, MSG_NOSIGNAL | MSG_DONTWAIT);
         return sent >= 0 ? sent : errno == EAGAIN || errno == EINTR ? 0 : -1;
     }
     sent = gnutls_record_send(tls, connection->direct.data, connection->direct.size);

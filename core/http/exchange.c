@@ -243,6 +243,15 @@ static enum MHD_Result reply_or_hold(struct exchange *exchange)
         return MHD_NO;
     if (exchange->answered && can_reply(exchange))
         return reply_queue(exchange);
+    /*
+     * The library asks again in its next run, and only then is it suspended: an answer of the same turn needs no
+     * suspending at all, and a connection that was suspended while reading would be read again when it is resumed, and
+     * closed if the client had half-closed it.
+     */
+    if (!exchange->asked) {
+        exchange->asked = true;
+        return MHD_YES;
+    }
     return hold(exchange);
 }
 

@@ -18,12 +18,12 @@
 #include <netinet/in.h>
 
 enum {
-    OUTPUT_KEPT = 4096,    /* memory that a stream with nothing queued keeps */
-    DIRECT_LIMIT = 65536,  /* decision 67: larger early answers wait for the end of the upload */
-    BODY_FIRST = 1 << 20,  /* no more than this is set aside because a Content-Length says so */
-    READER_BLOCK = 16384,  /* what the library takes at once of an answer of known length */
-    PACED_FROM = 4000,     /* suspended connections from which on resumes are paced */
-    PACE_NS_EACH = 250     /* at most one walk per this much a suspended connection */
+    OUTPUT_KEPT = 4096,   /* memory that a stream with nothing queued keeps */
+    DIRECT_LIMIT = 65536, /* decision 67: larger early answers wait for the end of the upload */
+    BODY_FIRST = 1 << 20, /* no more than this is set aside because a Content-Length says so */
+    READER_BLOCK = 16384, /* what the library takes at once of an answer of known length */
+    PACED_FROM = 4000,    /* suspended connections from which on resumes are paced */
+    PACE_NS_EACH = 250    /* at most one walk per this much a suspended connection */
 };
 
 static const int64_t LINGER_NS = INT64_C(2000000000); /* an early answer's client is listened to for so long */
@@ -98,20 +98,21 @@ struct exchange {
     uint64_t written, sent;
 
     bool http10, head_request, expects_continue;
-    bool headed;     /* on_head was called, so on_done is due */
+    bool headed; /* on_head was called, so on_done is due */
     bool in_work;
     bool in_budget;
-    bool more;       /* exchange_upload_more */
-    bool answered;   /* an answer was begun or given whole */
-    bool ended;      /* and no more comes */
-    bool truncated;  /* and it ended too early: cut after what is queued */
-    bool too_large;  /* its head is */
-    bool cut;        /* close as soon as possible */
-    bool gone;       /* on_gone was called */
-    bool aborted;    /* by the application: no on_gone */
+    bool more;      /* exchange_upload_more */
+    bool asked;     /* the library, once, for the answer to a whole request */
+    bool answered;  /* an answer was begun or given whole */
+    bool ended;     /* and no more comes */
+    bool truncated; /* and it ended too early: cut after what is queued */
+    bool too_large; /* its head is */
+    bool cut;       /* close as soon as possible */
+    bool gone;      /* on_gone was called */
+    bool aborted;   /* by the application: no on_gone */
     bool close_after;
-    bool finished;   /* on_done was called */
-    bool high;       /* output reached output_high: on_drained is due */
+    bool finished; /* on_done was called */
+    bool high;     /* output reached output_high: on_drained is due */
 };
 
 struct server {
@@ -122,7 +123,7 @@ struct server {
     struct watch listen_watch;
     struct watch daemon_watch;
     struct hook hook;
-    struct task kick;         /* makes sure that a hook runs */
+    struct task kick; /* makes sure that a hook runs */
     struct timer daemon_timer;
     struct timer pace_timer;
     struct timer accept_timer; /* descriptors were short */

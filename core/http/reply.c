@@ -59,7 +59,8 @@ bool reply_order_reversed(void)
 
     if (!response)
         return false;
-    if (MHD_add_response_header(response, "A", "1") == MHD_YES && MHD_add_response_header(response, "B", "2") == MHD_YES)
+    if (MHD_add_response_header(response, "A", "1") == MHD_YES &&
+        MHD_add_response_header(response, "B", "2") == MHD_YES)
         MHD_get_response_headers(response, first_name, &first);
     MHD_destroy_response(response);
     return first == 'B';
@@ -91,8 +92,7 @@ bool reply_head_fits(const struct exchange *exchange, const struct headers *head
 /* The names and values of ours end with a NUL: arena_copy sees to that. */
 static bool add_header(struct MHD_Response *response, const struct header *header)
 {
-    return !goes_out(header) ||
-           MHD_add_response_header(response, header->name.data, header->value.data) == MHD_YES;
+    return !goes_out(header) || MHD_add_response_header(response, header->name.data, header->value.data) == MHD_YES;
 }
 
 static bool add_headers(const struct exchange *exchange, struct MHD_Response *response)

@@ -17,11 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RUNS = 8 }; /* of the library in one go of the hook */
-
 static const int64_t ACCEPT_RETRY_NS = 100000000;
 
-#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
 /* Work */
 
@@ -120,23 +118,21 @@ static int64_t daemon_wants(struct server *server)
 static bool run_hook(struct hook *hook)
 {
     struct server *server = CONTAINER(hook, struct server, hook);
-    int64_t wait = 0;
+    int64_t wait;
+    bool resumed;
 
     if (server->abort_all)
         abort_all(server);
-    for (int run = 0; run < RUNS; run++) {
-        bool resumed = do_work(server);
-
-        wait = daemon_wants(server);
-        if (!resumed && !server->daemon_ready && wait != 0)
-            break;
+    resumed = do_work(server);
+    wait = daemon_wants(server);
+    if (resumed || server->daemon_ready || wait == 0) {
         server->daemon_ready = false;
         MHD_run(server->daemon);
-        wait = 0;
+        wait = daemon_wants(server);
     }
     if (wait > 0)
         reactor_arm(server->reactor, &server->daemon_timer, wait);
-    return wait == 0;
+    return wait == 0 || server->daemon_ready; /* tasks first: they may have an answer by then */
 }
 
 static void daemon_ready(struct watch *watch, uint32_t events)

@@ -43,7 +43,7 @@ struct tls_identity {
     struct timer timer;
 };
 
-#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
 /* Pairs */
 
@@ -206,8 +206,8 @@ void tls_session_bind(const struct tls_identity *identity, gnutls_session_t sess
 }
 
 int tls_session_certificate(gnutls_session_t session, const gnutls_datum_t *authorities, int authority_count,
-                            const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certificates,
-                            unsigned *count, gnutls_privkey_t *key)
+                            const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
+                            gnutls_pcert_st **certificates, unsigned *count, gnutls_privkey_t *key)
 {
     struct tls_identity *identity = gnutls_session_get_ptr(session);
     struct tls_pair *pair = atomic_load_explicit(&identity->newest, memory_order_acquire);

@@ -15,7 +15,7 @@ void tls_session_bind(const struct tls_identity *identity, gnutls_session_t sess
 
 /* A gnutls_certificate_retrieve_function2. [any thread] */
 int tls_session_certificate(gnutls_session_t session, const gnutls_datum_t *authorities, int authority_count,
-                            const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certificates,
-                            unsigned *count, gnutls_privkey_t *key);
+                            const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
+                            gnutls_pcert_st **certificates, unsigned *count, gnutls_privkey_t *key);
 
 #endif

@@ -374,6 +374,19 @@ static void set_deadline(struct attempt *attempt, int64_t now_ns, int64_t delay_
     arm(attempt, now_ns);
 }
 
+/* Each address but the last gets half of the time that is left. */
+static void begin_connect(struct attempt *attempt)
+{
+    int64_t now = reactor_now_fresh(attempt->upstream->client->reactor);
+    bool more = attempt->tried + 1 < attempt->upstream->addresses.count;
+
+    attempt->phase = PHASE_CONNECT;
+    attempt->deadline_ns = attempt->connect_deadline_ns;
+    if (more && attempt->deadline_ns != NEVER)
+        attempt->deadline_ns -= (attempt->deadline_ns - now) / 2;
+    arm(attempt, now);
+}
+
 static int64_t now_of(const struct attempt *attempt) { return reactor_now(attempt->upstream->client->reactor); }
 
 static void time_out(struct attempt *attempt, enum leg_outcome outcome, const char *what, int64_t limit_ns)
@@ -394,6 +407,10 @@ static void phase_over(struct attempt *attempt)
         time_out(attempt, LEG_CONNECT_TIMEOUT, "the name lookup did not end", connect_ns);
         return;
     case PHASE_CONNECT:
+        if (attempt_unreachable(attempt)) {
+            attempt->upstream->client->transport->reconnect(attempt);
+            return;
+        }
         time_out(attempt, LEG_CONNECT_TIMEOUT, "no connection", connect_ns);
         return;
     case PHASE_HEAD:
@@ -468,6 +485,52 @@ void attempt_returned(struct attempt *attempt)
         free_upstream(upstream);
 }
 
+/* Addresses */
+
+static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    const struct sockaddr_in *a4 = (const struct sockaddr_in *)a, *b4 = (const struct sockaddr_in *)b;
+    const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)a, *b6 = (const struct sockaddr_in6 *)b;
+
+    if (a->ss_family != b->ss_family)
+        return false;
+    if (a->ss_family == AF_INET)
+        return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+    return memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0 && a6->sin6_scope_id == b6->sin6_scope_id;
+}
+
+/* An address that took connections stays the preferred one as long as the name has it. */
+static void learn_addresses(struct upstream *upstream, const struct resolved *answer)
+{
+    size_t preferred = 0;
+
+    if (upstream->addresses.count > 0 && upstream->addresses.generation == answer->generation)
+        return;
+    if (upstream->addresses.count > 0)
+        for (size_t i = 0; i < answer->count; i++)
+            if (same_address(&answer->addresses[i], &upstream->addresses.addresses[upstream->preferred]))
+                preferred = i;
+    upstream->addresses = *answer;
+    upstream->preferred = preferred;
+}
+
+const struct sockaddr_storage *attempt_address(const struct attempt *attempt)
+{
+    const struct resolved *known = &attempt->upstream->addresses;
+
+    return known->count > 0 ? &known->addresses[attempt->address % known->count] : NULL;
+}
+
+bool attempt_unreachable(struct attempt *attempt)
+{
+    if (attempt->tried + 1 >= attempt->upstream->addresses.count)
+        return false;
+    attempt->tried++;
+    attempt->address++;
+    begin_connect(attempt);
+    return true;
+}
+
 /* What transports report */
 
 void attempt_connected(struct attempt *attempt, bool reused)
@@ -475,6 +538,8 @@ void attempt_connected(struct attempt *attempt, bool reused)
     struct reactor *reactor = attempt->upstream->client->reactor;
     int64_t now = reused ? reactor_now(reactor) : reactor_now_fresh(reactor);
 
+    if (attempt->tried > 0)
+        attempt->upstream->preferred = attempt->address % attempt->upstream->addresses.count;
     attempt->connected = true;
     attempt->reused = reused;
     attempt->connect_ns = reused ? 0 : now - attempt->started_ns;
@@ -535,11 +600,9 @@ void *leg_owner(const struct leg *leg) { return leg->owner; }
 
 static void name_known(struct attempt *attempt, const struct resolved *answer)
 {
-    struct resolved *known = &attempt->upstream->addresses;
-
-    attempt->phase = PHASE_CONNECT;
-    if (known->count == 0 || known->generation != answer->generation)
-        *known = *answer;
+    learn_addresses(attempt->upstream, answer);
+    attempt->address = attempt->upstream->preferred;
+    begin_connect(attempt);
     enqueue(attempt, TODO_BEGIN);
 }
 
@@ -560,7 +623,7 @@ static void find_addresses(struct attempt *attempt)
     struct resolved answer;
 
     if (upstream->host[0] == 0) {
-        attempt->phase = PHASE_CONNECT;
+        begin_connect(attempt);
         enqueue(attempt, TODO_BEGIN);
         return;
     }
@@ -598,7 +661,9 @@ static void set_up(struct attempt *attempt, struct upstream *upstream, const str
     attempt->connect_ns = 0;
     attempt->started_ns = now;
     attempt->timer.due = timer_due;
+    attempt->address = attempt->tried = 0;
     attempt->total_deadline_ns = after(now, request->total_timeout_ns);
+    attempt->connect_deadline_ns = after(now, upstream->options.connect_timeout_ns);
     answer_head_begin(&attempt->head);
     set_deadline(attempt, now, upstream->options.connect_timeout_ns);
 }

@@ -16,12 +16,12 @@
 
 enum {
     SMALL_BODY = 64 * 1024 - 1, /* the library sends up to this much together with the head */
-    LARGE_BODY = 256 * 1024,    /* from here on a larger upload buffer pays */
-    LARGE_UPLOAD_BUFFER = 512 * 1024,
+    LARGE_BODY = 256 * 1024,    /* from here on a larger upload buffer pays, and is no larger than the body */
+    LARGE_UPLOAD_BUFFER = 256 * 1024,
     NORMAL_UPLOAD_BUFFER = 64 * 1024, /* the library's own */
     KEPT_BYTES = 16 * 1024,           /* of each buffer of an idle handle */
     KEPT_HANDLES = 256,
-    BACKSTOP_MS = 1000 /* the library's connect timeout comes this much after ours */
+    BACKSTOP_MS = 20 /* the library's connect timeout comes at least this much after ours */
 };
 
 struct curl_upstream {
@@ -142,15 +142,6 @@ static int on_request(void *user, char *remote, char *local, int remote_port, in
     return CURL_PREREQFUNC_OK;
 }
 
-/* Only called when the library has no address of a name: a bug of ours, and looking it up would start a thread. */
-static int on_lookup(void *resolver, void *reserved, void *user)
-{
-    (void)resolver;
-    (void)reserved;
-    (void)user;
-    return 1;
-}
-
 /* Configuring */
 
 /* The library uses a connection whose idle time in whole seconds is at most the number given: 3 means below 4 s. */
@@ -158,7 +149,9 @@ static long idle_seconds(int64_t idle_age_ns) { return (long)(idle_age_ns / 1000
 
 static long connect_timeout_ms(int64_t timeout_ns)
 {
-    int64_t ms = timeout_ns / 1000000 + BACKSTOP_MS;
+    int64_t ms = timeout_ns / 1000000;
+
+    ms += ms / 16 + BACKSTOP_MS; /* little more: the first of several addresses gets half of it */
 
     return timeout_ns <= 0 || ms > INT_MAX ? INT_MAX : (long)ms;
 }
@@ -180,13 +173,10 @@ static void configure_connections(CURL *easy, const struct upstream *upstream)
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-    curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, -1L);
     if (never_reused(options))
         curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
     else
         curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, idle_seconds(options->idle_age_ns));
-    if (upstream->host[0])
-        curl_easy_setopt(easy, CURLOPT_RESOLVER_START_FUNCTION, on_lookup);
 }
 
 static void configure_tls(CURL *easy, const struct upstream *upstream)
@@ -203,12 +193,13 @@ static void configure_tls(CURL *easy, const struct upstream *upstream)
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, upstream->options.insecure_skip_verify ? 0L : 2L);
 }
 
-/* The first two are the ones that take memory. */
+/* The first three are the ones that take memory. An empty proxy still has the library look for exceptions to it. */
 static bool configure(struct carrier *carrier, const struct upstream *upstream)
 {
     CURL *easy = carrier->easy;
 
-    if (curl_easy_setopt(easy, CURLOPT_URL, upstream->origin) || curl_easy_setopt(easy, CURLOPT_PROXY, ""))
+    if (curl_easy_setopt(easy, CURLOPT_URL, upstream->origin) || curl_easy_setopt(easy, CURLOPT_PROXY, "") ||
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*"))
         return false;
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -233,7 +224,7 @@ static void carrier_free(struct carrier *carrier)
 {
     curl_easy_cleanup(carrier->easy);
     answer_head_release(&carrier->attempt.head);
-    buffer_release(&carrier->addresses);
+    buffer_release(&carrier->address);
     buffer_release(&carrier->method);
     buffer_release(&carrier->target);
     buffer_release(&carrier->text);
@@ -494,41 +485,33 @@ static bool set_body(struct carrier *carrier)
     return true;
 }
 
-/* Addresses */
-
-static bool append_address(struct buffer *list, const struct sockaddr_storage *address)
+/*
+ * The library connects to a literal only: it looks up nothing, and a kept connection is found by that address. It gets one
+ * address at a time, because with several (7.88, multi interface) it fails to go on from one that does not answer.
+ */
+static bool set_address(struct carrier *carrier)
 {
-    char text[INET6_ADDRSTRLEN];
+    const struct sockaddr_storage *address = attempt_address(&carrier->attempt);
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    char literal[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN + 32];
+    int size;
 
-    if (address->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-
-        return buffer_printf(list, "[%s]", inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text));
-    }
-    return buffer_append_text(list,
-                              inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, text, sizeof text));
-}
-
-/* The library's cache is shared by all handles of the client; a handle tells it again only what is new to this handle. */
-static bool set_addresses(struct carrier *carrier)
-{
-    const struct upstream *upstream = carrier->attempt.upstream;
-    const struct resolved *known = &upstream->addresses;
-
-    if (upstream->host[0] == 0 || (carrier->addresses.size > 0 && carrier->generation == known->generation))
+    if (!address)
         return true;
-    buffer_clear(&carrier->addresses, SIZE_MAX);
-    if (!buffer_printf(&carrier->addresses, "%s:%d:", upstream->host, upstream->port))
+    if (address->ss_family == AF_INET6)
+        inet_ntop(AF_INET6, &v6->sin6_addr, literal, sizeof literal);
+    else
+        inet_ntop(AF_INET, &v4->sin_addr, literal, sizeof literal);
+    size = snprintf(text, sizeof text, address->ss_family == AF_INET6 ? "::[%s]:%d" : "::%s:%d", literal,
+                    carrier->attempt.upstream->port);
+    if (carrier->address.size == (size_t)size + 1 && memcmp(carrier->address.data, text, (size_t)size) == 0)
+        return true;
+    buffer_clear(&carrier->address, SIZE_MAX);
+    if (!buffer_append(&carrier->address, text, (size_t)size + 1))
         return false;
-    for (size_t i = 0; i < known->count; i++)
-        if (!buffer_append(&carrier->addresses, ",", i > 0) ||
-            !append_address(&carrier->addresses, &known->addresses[i]))
-            return false;
-    if (!buffer_append(&carrier->addresses, "", 1))
-        return false;
-    carrier->address_list = (struct curl_slist){.data = carrier->addresses.data};
-    carrier->generation = known->generation;
-    return curl_easy_setopt(carrier->easy, CURLOPT_RESOLVE, &carrier->address_list) == CURLE_OK;
+    carrier->address_list = (struct curl_slist){.data = carrier->address.data};
+    return curl_easy_setopt(carrier->easy, CURLOPT_CONNECT_TO, &carrier->address_list) == CURLE_OK;
 }
 
 static bool begin(struct attempt *attempt)
@@ -537,29 +520,45 @@ static bool begin(struct attempt *attempt)
 
     if (!set_text(carrier, CURLOPT_REQUEST_TARGET, &carrier->target, attempt->request.target) ||
         !set_text(carrier, CURLOPT_CUSTOMREQUEST, &carrier->method, attempt->request.method) || !set_fields(carrier) ||
-        !set_body(carrier) || !set_addresses(carrier))
+        !set_body(carrier) || !set_address(carrier))
         return false;
     curl_easy_setopt(carrier->easy, CURLOPT_FRESH_CONNECT,
                      attempt->request.fresh || never_reused(&attempt->upstream->options) ? 1L : 0L);
     return curl_client_add(carrier);
 }
 
+/* Nothing was sent yet. */
+static void reconnect(struct attempt *attempt)
+{
+    struct carrier *carrier = carrier_of(attempt);
+
+    curl_client_take_out(carrier);
+    carrier->opened = false;
+    carrier->error[0] = 0;
+    if (!set_address(carrier) || !curl_client_add(carrier))
+        attempt_over(attempt, LEG_INTERNAL, "out of memory");
+}
+
 /* Flow */
 
+/*
+ * A head is not held back: the library would join its lines. A leg that is paused before its head is held by on_data.
+ */
 static void flow(struct attempt *attempt)
 {
     struct carrier *carrier = carrier_of(attempt);
+    bool hold_receive = attempt->paused && attempt->head.complete;
     bool hold_upload = carrier->upload_held && !carrier->upload_more;
     CURLcode code;
 
     if (!carrier->added || !attempt->connected)
         return;
-    if (carrier->receive_held == attempt->paused && carrier->upload_held == hold_upload)
+    if (carrier->receive_held == hold_receive && carrier->upload_held == hold_upload)
         return;
-    carrier->receive_held = attempt->paused;
+    carrier->receive_held = hold_receive;
     carrier->upload_held = hold_upload;
     curl_client_enter(carrier->curl);
-    code = curl_easy_pause(carrier->easy, (attempt->paused ? CURLPAUSE_RECV : 0) | (hold_upload ? CURLPAUSE_SEND : 0));
+    code = curl_easy_pause(carrier->easy, (hold_receive ? CURLPAUSE_RECV : 0) | (hold_upload ? CURLPAUSE_SEND : 0));
     if (code != CURLE_OK && attempt->leg)
         attempt_over_soon(attempt, LEG_INTERNAL, "the transfer could not be paused or resumed");
     curl_client_leave(carrier->curl);
@@ -653,6 +652,10 @@ void carrier_done(struct carrier *carrier, CURLcode code)
     enum leg_outcome outcome = outcome_of(carrier, code);
     char room[512];
 
+    if (outcome == LEG_REFUSED && !carrier->attempt.connected && attempt_unreachable(&carrier->attempt)) {
+        reconnect(&carrier->attempt);
+        return;
+    }
     attempt_over(&carrier->attempt, outcome, detail_of(carrier, code, outcome, room, sizeof room));
 }
 
@@ -694,6 +697,7 @@ const struct transport curl_transport = {
     .close_upstream = close_upstream,
     .take = take,
     .begin = begin,
+    .reconnect = reconnect,
     .flow = flow,
     .upload_more = upload_more,
     .give_back = give_back,

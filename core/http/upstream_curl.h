@@ -39,18 +39,17 @@ struct carrier {
     struct carrier *next; /* in the pool, or doomed */
     CURL *easy;
     enum carrier_mode mode;
-    bool large_upload;       /* the larger of the two buffer sizes is set */
-    bool added;              /* to the multi handle */
-    bool opened;             /* a connection was opened for this attempt */
-    bool resent;             /* the library wanted to send it again */
-    bool receive_held;       /* the library has paused receiving */
-    bool upload_held;        /* … and sending */
-    bool upload_more;        /* the owner has something again */
-    bool upload_broken;      /* the owner gave up */
-    size_t piece, offset;    /* next byte of the body */
-    int64_t uploaded;        /* of a streamed body */
-    uint64_t generation;     /* of the addresses that this handle has told the library */
-    struct buffer addresses; /* "host:port:address,address" */
+    bool large_upload;     /* the larger of the two buffer sizes is set */
+    bool added;            /* to the multi handle */
+    bool opened;           /* a connection was opened for this attempt */
+    bool resent;           /* the library wanted to send it again */
+    bool receive_held;     /* the library has paused receiving */
+    bool upload_held;      /* … and sending */
+    bool upload_more;      /* the owner has something again */
+    bool upload_broken;    /* the owner gave up */
+    size_t piece, offset;  /* next byte of the body */
+    int64_t uploaded;      /* of a streamed body */
+    struct buffer address; /* "::address:port", as the library knows it */
     struct curl_slist address_list;
     struct buffer method, target;
     struct buffer text; /* of the header fields */
@@ -63,8 +62,9 @@ struct carrier {
 /* upstream_curl_multi.c */
 struct curl_client *curl_client_new(struct client *client);
 void curl_client_free(struct curl_client *curl);
-bool curl_client_add(struct carrier *carrier);    /* events come from the flush that follows */
-void curl_client_remove(struct carrier *carrier); /* now or right after; carrier_removed is called then */
+bool curl_client_add(struct carrier *carrier);      /* events come from the flush that follows */
+void curl_client_remove(struct carrier *carrier);   /* now or right after; carrier_removed is called then */
+void curl_client_take_out(struct carrier *carrier); /* now, without that call; never from inside */
 void curl_client_flush(struct curl_client *curl);
 /* Brackets around calls that may run the library's callbacks. */
 void curl_client_enter(struct curl_client *curl);

@@ -65,7 +65,7 @@ static void update_limit(struct curl_client *curl)
     curl_multi_setopt(curl->multi, CURLMOPT_MAXCONNECTS, (long)(curl->idle_connections + curl->running + 1));
 }
 
-static void remove_now(struct carrier *carrier)
+void curl_client_take_out(struct carrier *carrier)
 {
     struct curl_client *curl = carrier->curl;
     CURLMcode code = curl_multi_remove_handle(curl->multi, carrier->easy);
@@ -75,6 +75,11 @@ static void remove_now(struct carrier *carrier)
     carrier->added = false;
     curl->running--;
     update_limit(curl);
+}
+
+static void remove_now(struct carrier *carrier)
+{
+    curl_client_take_out(carrier);
     carrier_removed(carrier);
 }
 

@@ -49,6 +49,7 @@ struct upstream {
     unsigned references;
     size_t attempts;           /* taken and not given back */
     struct resolved addresses; /* of the last lookup that succeeded */
+    size_t preferred;          /* the one of them that took the last connection */
     void *transport_state;
 };
 
@@ -68,7 +69,9 @@ struct attempt {
     bool connected;
     bool paused; /* what the owner wants; the transport follows in `flow` */
     int64_t started_ns, connect_ns;
-    int64_t deadline_ns, total_deadline_ns; /* INT64_MAX: none */
+    size_t address, tried;                  /* which one it connects to; how many were given up */
+    int64_t connect_deadline_ns;            /* these three: INT64_MAX: none */
+    int64_t deadline_ns, total_deadline_ns; /* of the phase, and in all */
     struct timer timer;                     /* due at the earlier of the two or before: it looks and is armed again */
     struct attempt *next;
     unsigned todo; /* what the queue is for */
@@ -87,6 +90,8 @@ struct transport {
     struct attempt *(*take)(struct upstream *upstream);
     /* The request is in attempt->request, the addresses in its upstream. Events come later, never from inside. False: memory or the library failed. */
     bool (*begin)(struct attempt *attempt);
+    /* The present address took too long: ends what it began and begins anew. Outside of callbacks. */
+    void (*reconnect)(struct attempt *attempt);
     /* `paused` has changed or more can be uploaded: outside of callbacks, may report data and the end. */
     void (*flow)(struct attempt *attempt);
     void (*upload_more)(struct attempt *attempt);
@@ -100,6 +105,10 @@ extern const struct transport curl_transport;
 
 /* From the transports. Each may call the owner, who may do anything but free the client; attempt->leg may be NULL afterwards. */
 
+/* Where to connect to, port 0; NULL: the upstream's host is a literal. */
+const struct sockaddr_storage *attempt_address(const struct attempt *attempt);
+/* That address took no connection. True: attempt_address is another one now, begin anew. */
+bool attempt_unreachable(struct attempt *attempt) COORD_MUST_CHECK;
 /* There is a connection and the request is about to be sent. */
 void attempt_connected(struct attempt *attempt, bool reused);
 /* A part of the body was taken, or could not be: `waiting` for the owner. The time to the head counts from the last of these. */

@@ -167,6 +167,7 @@ static void urls_are_normalised_or_refused_with_a_reason(void **state)
         {"a space", "http://gate way", NULL, "space"},
         {"a line end", "http://gateway\r\nX: y", NULL, "control"},
         {"a non-ASCII host", "http://gatew\xc3\xa4y", NULL, "non-ASCII"},
+        {"an escape in the host", "http://g%61teway", NULL, "escaped"},
         {"port 0", "http://gateway:0", NULL, "is not a URL"},
         {"a port too large", "http://gateway:65536", NULL, "is not a URL"},
         {"a port that is a word", "http://gateway:http", NULL, "is not a URL"},

@@ -126,6 +126,7 @@ static void mistakes_are_said_with_their_place(void **state)
         {"two merge keys", "a: &a {x: 1}\nb: {<<: *a, <<: *a}\n", true, "f.yaml:2:13: duplicate key \"<<\""},
         {"a text is merged", "a: {<<: 1}\n", true, "f.yaml:1:9: the merge key"},
         {"a list of texts is merged", "a: {<<: [1]}\n", true, "f.yaml:1:9: the merge key"},
+        {"an alias on top", "*x\n", false, "f.yaml:1:1: no anchor \"x\""},
         {"a list on top", "- a\n", false, "f.yaml:1:1: expected keys and values, not a list\n"},
         {"no space behind the colon", "a:1\n", false, "not a text: a space is missing behind the colon\n"},
         {"two documents", "a: 1\n---\nb: 2\n", false, "f.yaml:2:1: a second document"},

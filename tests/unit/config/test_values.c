@@ -481,6 +481,7 @@ static void values_print_as_yaml_and_secrets_do_not(void **state)
         {"timeout: 1m30s", "timeout", "1m30s"},
         {"limit: 64KiB", "limit", "64KiB"},
         {"share: 0.25", "share", "0.25"},
+        {"share: -0", "share", "-0"},
         {"address: http://gw:80/", "address", "http://gw:80"},
         {"names: [a, 'b c']", "names", "[a, \"b c\"]"},
         {"labels: {k: v, x y: z}", "labels", "{k: v, \"x y\": z}"},

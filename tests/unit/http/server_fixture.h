@@ -53,7 +53,7 @@ static struct {
     size_t (*upload)(struct exchange *exchange, coord_slice piece, bool last);
     void (*drained)(struct exchange *exchange);
     /* What it saw. */
-    char log[4096]; /* a word a call */
+    char log[4096];              /* a word a call */
     struct exchange *kept[KEPT]; /* exchanges that are not done */
     size_t kept_count;
     unsigned heads, bodies, gones, dones, completes, refusals, drains;
@@ -221,8 +221,7 @@ MAYBE_UNUSED static size_t connections(void) { return server_connections(fixture
 
 static void start_server(void)
 {
-    const struct server_app app = {NULL,        app_head, app_body, app_upload,
-                                   app_drained, app_gone, app_done, app_refuse};
+    const struct server_app app = {NULL, app_head, app_body, app_upload, app_drained, app_gone, app_done, app_refuse};
     const char *reason = NULL;
 
     fixture.server = server_new(fixture.reactor, &fixture.options, &app, &reason);

@@ -39,8 +39,8 @@ static void the_application_sees_the_head_as_it_was_sent(void **state)
 {
     (void)state;
     fixture.head = the_head_is_readable;
-    client_free(client_ask("GET //x%00y/../z?a=%41&b HTTP/1.1\r\nHost: h\r\nx-A: 1\r\nX-a:  2, 3 \r\nEmpty:\r\n\r\n",
-                           "hello"));
+    client_free(
+        client_ask("GET //x%00y/../z?a=%41&b HTTP/1.1\r\nHost: h\r\nx-A: 1\r\nX-a:  2, 3 \r\nEmpty:\r\n\r\n", "hello"));
 }
 
 static void requests_of_one_connection_are_answered_in_order(void **state)
@@ -64,11 +64,12 @@ static void requests_of_one_connection_are_answered_in_order(void **state)
 
 static void head_answers_fields(struct exchange *exchange)
 {
-    static const char *const fields[][2] = {{"X-B", "1"},         {"X-A", "2"},  {"X-B", "3"},
-                                            {"X-Empty", ""},      {"x-C", "a"},  {"Content-Length", "77"},
-                                            {"Connection", "x"},  {"X-B", "4"},  {"Transfer-Encoding", "chunked"},
-                                            {"Keep-Alive", "9"},  {"X-D", "\t"}, {"Date", "Thu, 01 Jan 1970 00:00:00 GMT"},
-                                            {"X-E", "\xc3\xa9 ;"}};
+    static const char *const fields[][2] = {
+        {"X-B", "1"},         {"X-A", "2"},  {"X-B", "3"},
+        {"X-Empty", ""},      {"x-C", "a"},  {"Content-Length", "77"},
+        {"Connection", "x"},  {"X-B", "4"},  {"Transfer-Encoding", "chunked"},
+        {"Keep-Alive", "9"},  {"X-D", "\t"}, {"Date", "Thu, 01 Jan 1970 00:00:00 GMT"},
+        {"X-E", "\xc3\xa9 ;"}};
     struct headers headers;
 
     headers_init(&headers, &fixture.arena);
@@ -136,7 +137,8 @@ static void an_answer_without_a_body_leaves_the_connection_in_step(void **state)
         bool closes;
     } rows[] = {
         {"HEAD, whole", "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", head_answers, "Content-Length: 5\r\n", "hello", false},
-        {"HEAD, known length", "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", head_known, "Content-Length: 5\r\n", "hello", false},
+        {"HEAD, known length", "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", head_known, "Content-Length: 5\r\n", "hello",
+         false},
         {"HEAD, unknown length", "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", head_unknown, "\r\n\r\n", "chunked", true},
         {"204", GET("/"), head_204, " 204 ", "Transfer-Encoding", false},
         {"204 has no length", GET("/"), head_204, " 204 ", "Content-Length", false},
@@ -452,7 +454,8 @@ static void a_large_whole_answer_arrives_whole(void **state)
     body_size = 900000;
     fixture.head = head_large;
     client = client_ask(GET("/"), "\r\n\r\n");
-    UNTIL(client_over(client) || client->size >= body_size + (size_t)(strstr(client->data, "\r\n\r\n") + 4 - client->data));
+    UNTIL(client_over(client) ||
+          client->size >= body_size + (size_t)(strstr(client->data, "\r\n\r\n") + 4 - client->data));
     UNTIL(fixture.completes == 1);
     client_free(client);
 }
@@ -484,7 +487,8 @@ static void a_head_that_does_not_fit_is_a_502_never_an_empty_close(void **state)
         for (head_size = 1000; head_size < 20000; head_size += 250) {
             struct client *client = client_new();
             char request[8192];
-            int size = snprintf(request, sizeof request, "GET /?a&b&c HTTP/1.1\r\nHost: h\r\nCookie: a=b; c=d; e=f\r\n");
+            int size =
+                snprintf(request, sizeof request, "GET /?a&b&c HTTP/1.1\r\nHost: h\r\nCookie: a=b; c=d; e=f\r\n");
 
             for (int i = 0; i < fields; i++)
                 size += snprintf(request + size, sizeof request - (size_t)size, "X-Field-Number-%d: some value\r\n", i);

@@ -479,7 +479,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(so_is_one_while_it_is_held_back, start, finish),
         cmocka_unit_test_setup_teardown(a_large_early_answer_waits_for_the_end_of_the_upload, start, finish),
         cmocka_unit_test_setup_teardown(requests_over_the_budget_are_refused_and_it_is_given_back, start, finish),
-        cmocka_unit_test_setup_teardown(bytes_over_the_budget_are_refused_before_they_come_where_possible, start, finish),
+        cmocka_unit_test_setup_teardown(bytes_over_the_budget_are_refused_before_they_come_where_possible, start,
+                                        finish),
         cmocka_unit_test_setup_teardown(ambiguous_requests_get_a_json_400_and_a_close, start, finish),
         cmocka_unit_test_setup_teardown(broken_chunks_end_the_exchange, start, finish),
     };

@@ -15,6 +15,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -1015,6 +1017,56 @@ static void a_reset_is_no_answer_before_the_first_byte_and_broken_after(void **s
     }
 }
 
+/* Answers after the head and a little of the body. */
+static void answer_early(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_receive(peer))
+        return;
+    peer_send(peer, peer->text);
+    if (peer->size > 60)
+        return; /* closes with much unread: a reset */
+    peer_await_eof(peer);
+}
+
+static void an_early_answer_to_an_unfinished_upload_is_an_answer(void **state)
+{
+    static const char *const rows[] = {"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno",
+                                       "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno"};
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        for (int streamed = 0; streamed < 2; streamed++) {
+            struct peer *peer = peer_start(answer_early, rows[r]);
+            struct upstream *upstream = open_peer(*state, peer);
+            char *data = pattern_new(20 << 20);
+            coord_slice piece = {data, 20 << 20};
+            struct leg_request request = {.method = COORD_SLICE("POST"),
+                                          .target = COORD_SLICE("/"),
+                                          .pieces = &piece,
+                                          .piece_count = 1,
+                                          .body_size = 20 << 20,
+                                          .has_body = true};
+            struct probe probe = {.on_upload = upload_haltingly};
+
+            if (streamed) {
+                request = get("/");
+                request.method = (coord_slice)COORD_SLICE("PUT");
+                request.streamed = request.has_body = true;
+                request.stream_length = 1000;
+            }
+            probe_start(&probe, *state, upstream, &request);
+            finish(&probe);
+            assert_int_equal(probe.status, 413);
+            assert_body(&probe, "no");
+            assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+            peer_join(peer); /* it saw the end: the connection is not kept */
+            upstream_close(upstream);
+            probe_clear(&probe);
+            peer_free(peer);
+            free(data);
+        }
+    }
+}
+
 /* Connections */
 
 /* Answers the first request; reads the second and then ends the connection as `text` says; answers what comes on others. */
@@ -1075,19 +1127,6 @@ static void a_request_is_never_sent_twice(void **state)
         probe_clear(&second);
         peer_free(peer);
         free(data);
-    }
-}
-
-static void answer_each_connection(struct peer *peer)
-{
-    while (peer_accept(peer)) {
-        if (peer->connections > peer->stage)
-            return;
-        while (peer_request(peer)) {
-            peer_send(peer, OK_ANSWER);
-            if (readable(peer->listener, 0))
-                break;
-        }
     }
 }
 
@@ -1468,6 +1507,41 @@ static void a_leg_paused_in_its_head_gets_no_data(void **state)
     close_client(state);
     probe_clear(&probe);
     probe_clear(&early);
+    peer_free(peer);
+}
+
+/* Waits to be told, then answers with `text`. */
+static void answer_when_told(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    peer->stage = 1;
+    peer_await_stage(peer, 2);
+    peer_send(peer, peer->text);
+}
+
+static void a_leg_paused_while_it_waits_gets_its_head_and_no_data(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(answer_when_told, "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\nContent-Length: 2\r\n\r\nok");
+    struct upstream *upstream = open_peer(world, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    probe_start(&probe, world, upstream, &request);
+    TURN_UNTIL(world, peer->stage == 1);
+    leg_pause(probe.leg);
+    turn(world, 0);
+    peer->stage = 2;
+    TURN_UNTIL(world, probe.heads);
+    turn_for(world, 20);
+    assert_int_equal(probe.datas + probe.ends, 0);
+    probe_resume(&probe);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    assert_fields(&probe, "A=1;B=2;Content-Length=2;");
+    assert_body(&probe, "ok");
+    probe_clear(&probe);
     peer_free(peer);
 }
 
@@ -1878,6 +1952,412 @@ static void proxies_of_the_environment_are_ignored(void **state)
     peer_free(peer);
 }
 
+/* Names: a name server of one file's worth. */
+
+struct names {
+    pthread_t thread;
+    int fd;
+    _Atomic bool stop;
+    _Atomic int move; /* the last byte of moving.test's address */
+    _Atomic int asked;
+};
+
+static struct names names;
+
+/* "silent…" gets no answer, "gone…" does not exist, the others have the addresses 127.0.0.x below. */
+static size_t answer_name(const unsigned char *question, size_t size, unsigned char *answer)
+{
+    const char *first = (const char *)question + 13;
+    unsigned char hosts[3] = {3, 2, 1}, count = 3;
+    size_t at = 12;
+
+    while (at < size && question[at])
+        at += question[at] + 1u;
+    if (at + 5 > size)
+        return 0;
+    at += 5;
+    names.asked++;
+    if (strncmp(first, "silent", 6) == 0)
+        return 0;
+    if (strncmp(first, "moving", 6) == 0) {
+        hosts[0] = (unsigned char)names.move;
+        count = 1;
+    }
+    if (strncmp(first, "pair", 4) == 0) {
+        hosts[0] = 2;
+        hosts[1] = 1;
+        count = 2;
+    }
+    memcpy(answer, question, at);
+    memcpy(answer + 2, "\x81\x80\0\1\0\0\0\0\0\0", 10);
+    if (strncmp(first, "gone", 4) == 0) {
+        answer[3] = 0x83;
+        return at;
+    }
+    if (question[at - 3] != 1) /* not an A */
+        return at;
+    answer[7] = count;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(answer + at, "\xc0\x0c\0\1\0\1\0\0\0\1\0\4\x7f\0\0", 15);
+        answer[at + 15] = hosts[i];
+        at += 16;
+    }
+    return at;
+}
+
+static void *serve_names(void *unused)
+{
+    unsigned char question[512], answer[1024];
+    struct sockaddr_in from;
+
+    (void)unused;
+    while (!names.stop) {
+        socklen_t size = sizeof from;
+        ssize_t got;
+        size_t filled;
+
+        if (!readable(names.fd, 5))
+            continue;
+        got = recvfrom(names.fd, question, sizeof question, 0, (struct sockaddr *)&from, &size);
+        filled = got > 17 ? answer_name(question, (size_t)got, answer) : 0;
+        if (filled)
+            sendto(names.fd, answer, filled, 0, (struct sockaddr *)&from, size);
+    }
+    return NULL;
+}
+
+static int start_with_names(void **state)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct world *world = calloc(1, sizeof *world);
+    char server[32];
+
+    names.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(names.fd, (struct sockaddr *)&name, sizeof name), 0);
+    names.stop = false;
+    names.move = 1;
+    assert_int_equal(pthread_create(&names.thread, NULL, serve_names, NULL), 0);
+    snprintf(server, sizeof server, "127.0.0.1:%d", port_of(names.fd));
+    world->reactor = reactor_new(0);
+    world->resolver = resolver_new(world->reactor, server);
+    world->client = client_new(world->reactor, world->resolver);
+    assert_true(world->reactor && world->resolver && world->client);
+    *state = world;
+    return 0;
+}
+
+static int stop_with_names(void **state)
+{
+    names.stop = true;
+    pthread_join(names.thread, NULL);
+    close(names.fd);
+    return stop(state);
+}
+
+static int thread_count(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    int count = 0;
+
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static void all_addresses_of_a_name_are_tried_and_no_thread_is_started(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_many, NULL); /* on the last of three addresses */
+    struct upstream *upstream = open_named(world, "Three.test", peer->port),
+                    *dotted = open_named(world, "three.test.", peer->port);
+    int threads = thread_count();
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    run_leg(world, upstream, false, false);
+    assert_int_equal(thread_count(), threads);
+    run_leg(world, upstream, false, true);
+    run_leg(world, upstream, true, false);
+    probe_start(&probe, world, dotted, &request);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    assert_int_equal(thread_count(), threads);
+    probe_clear(&probe);
+    stop_peer(peer);
+}
+
+static void the_next_address_is_tried_when_the_first_does_not_answer(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_many, NULL);
+    int silent = listen_on("127.0.0.2", peer->port, 0), fillers[8];
+    struct sockaddr_in name = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)peer->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    char url[64];
+    const char *reason;
+    struct upstream_options options = {
+        .max_idle_connections = 1, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 400 * MS};
+    struct upstream *upstream;
+
+    assert_true(silent >= 0);
+    for (size_t i = 0; i < 8; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        connect(fillers[i], (struct sockaddr *)&name, sizeof name);
+    }
+    snprintf(url, sizeof url, "http://pair.test:%d", peer->port);
+    options.url = coord_slice_of(url);
+    upstream = upstream_open(world->client, &options, &reason);
+    run_leg(world, upstream, false, false);
+    run_leg(world, upstream, false, true);
+    assert_int_equal(client_connections(world->client), 1);
+    for (size_t i = 0; i < 8; i++)
+        close(fillers[i]);
+    close(silent);
+    stop_peer(peer);
+}
+
+static void a_name_without_an_address_is_unresolved(void **state)
+{
+    struct world *world = *state;
+    struct upstream *upstream = open_named(world, "gone.test", 80);
+    struct leg_request request = get("/");
+
+    for (int known = 0; known < 2; known++) {
+        struct probe probe = {0};
+
+        probe_start(&probe, world, upstream, &request);
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, LEG_UNRESOLVED);
+        assert_true(probe.detail[0]);
+        probe_clear(&probe);
+    }
+}
+
+static void a_lookup_that_never_ends_troubles_nobody_else(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_many, NULL);
+    char url[64];
+    const char *reason;
+    struct upstream_options options = {.connect_timeout_ns = 80 * MS};
+    struct upstream *upstream, *other = open_peer(world, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {0}, cancelled = {0};
+    int64_t begun = now_ns();
+
+    snprintf(url, sizeof url, "http://silent.test:%d", peer->port);
+    options.url = coord_slice_of(url);
+    upstream = upstream_open(world->client, &options, &reason);
+    probe_start(&probe, world, upstream, &request);
+    probe_start(&cancelled, world, upstream, &request);
+    leg_pause(cancelled.leg);
+    run_leg(world, other, false, false);
+    probe_cancel(&cancelled);
+    run_leg(world, other, false, true);
+    assert_true(now_ns() - begun < 1000 * MS);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_CONNECT_TIMEOUT);
+    assert_string_equal(probe.detail, "the name lookup did not end within 0.08 s");
+    assert_true(names.asked > 0);
+    probe_clear(&probe);
+    probe_clear(&cancelled);
+    stop_peer(peer);
+}
+
+static void legs_go_to_the_addresses_of_now(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(serve_many, NULL), *second = peer_new(serve_many);
+    struct upstream *upstream = open_named(world, "moving.test", peer->port);
+
+    close(second->listener);
+    second->listener = listen_on("127.0.0.2", peer->port, 64);
+    assert_true(second->listener >= 0);
+    peer_begin(second);
+    run_leg(world, upstream, false, false);
+    assert_int_equal(peer->connections, 1);
+    names.move = 2;
+    run_leg(world, upstream, false, true);
+    turn_for(world, 1100); /* until the answer is too old */
+    run_leg(world, upstream, false, false);
+    run_leg(world, upstream, false, true);
+    assert_int_equal(peer->connections, 1);
+    assert_int_equal(second->connections, 1);
+    stop_peer(peer);
+    stop_peer(second);
+}
+
+/* TLS */
+
+struct identity {
+    gnutls_x509_privkey_t key;
+    gnutls_x509_crt_t certificate;
+    char certificate_file[64], key_file[64];
+};
+
+static struct identity identity;
+static bool ask_for_certificate;
+static _Atomic int handshakes;
+
+static void write_file(char *path, const gnutls_datum_t *text)
+{
+    int fd;
+
+    strcpy(path, "/tmp/test_upstream_XXXXXX");
+    fd = mkstemp(path);
+    assert_int_equal(write(fd, text->data, text->size), text->size);
+    close(fd);
+}
+
+/* A certificate for 127.0.0.1, signed by itself. */
+static void make_identity(void)
+{
+    static const unsigned char address[4] = {127, 0, 0, 1}, serial = 1;
+    gnutls_datum_t text;
+
+    gnutls_x509_privkey_init(&identity.key);
+    assert_int_equal(gnutls_x509_privkey_generate(identity.key, GNUTLS_PK_ECDSA,
+                                                  GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
+                     0);
+    gnutls_x509_crt_init(&identity.certificate);
+    gnutls_x509_crt_set_version(identity.certificate, 3);
+    gnutls_x509_crt_set_serial(identity.certificate, &serial, 1);
+    gnutls_x509_crt_set_activation_time(identity.certificate, time(NULL) - 3600);
+    gnutls_x509_crt_set_expiration_time(identity.certificate, time(NULL) + 3600);
+    gnutls_x509_crt_set_dn_by_oid(identity.certificate, GNUTLS_OID_X520_COMMON_NAME, 0, "test", 4);
+    gnutls_x509_crt_set_subject_alt_name(identity.certificate, GNUTLS_SAN_IPADDRESS, address, 4, GNUTLS_FSAN_SET);
+    gnutls_x509_crt_set_basic_constraints(identity.certificate, 1, -1);
+    gnutls_x509_crt_set_key(identity.certificate, identity.key);
+    assert_int_equal(
+        gnutls_x509_crt_sign2(identity.certificate, identity.certificate, identity.key, GNUTLS_DIG_SHA256, 0), 0);
+    gnutls_x509_crt_export2(identity.certificate, GNUTLS_X509_FMT_PEM, &text);
+    write_file(identity.certificate_file, &text);
+    gnutls_free(text.data);
+    gnutls_x509_privkey_export2(identity.key, GNUTLS_X509_FMT_PEM, &text);
+    write_file(identity.key_file, &text);
+    gnutls_free(text.data);
+}
+
+static void drop_identity(void)
+{
+    unlink(identity.certificate_file);
+    unlink(identity.key_file);
+    gnutls_x509_crt_deinit(identity.certificate);
+    gnutls_x509_privkey_deinit(identity.key);
+}
+
+static void serve_tls(struct peer *peer)
+{
+    gnutls_certificate_credentials_t credentials;
+    gnutls_session_t session;
+    char buffer[4096];
+
+    gnutls_certificate_allocate_credentials(&credentials);
+    gnutls_certificate_set_x509_key(credentials, &identity.certificate, 1, identity.key);
+    gnutls_certificate_set_x509_trust(credentials, &identity.certificate, 1);
+    if (peer_accept(peer)) {
+        gnutls_init(&session, GNUTLS_SERVER);
+        gnutls_set_default_priority(session);
+        gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, credentials);
+        if (ask_for_certificate)
+            gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
+        gnutls_transport_set_int(session, peer->fd);
+        if (gnutls_handshake(session) == 0) {
+            handshakes++;
+            while (gnutls_record_recv(session, buffer, sizeof buffer) > 0)
+                gnutls_record_send(session, OK_ANSWER, sizeof OK_ANSWER - 1);
+        }
+        gnutls_deinit(session);
+    }
+    gnutls_certificate_free_credentials(credentials);
+}
+
+static void a_tls_peer_must_be_trusted_and_may_ask_who_we_are(void **state)
+{
+    static const struct {
+        const char *name;
+        bool trust, insecure, asked, identified;
+        enum leg_outcome outcome;
+    } rows[] = {
+        {"unknown", false, false, false, false, LEG_TLS},
+        {"trusted by its file", true, false, false, false, LEG_COMPLETE},
+        {"not verified", false, true, false, false, LEG_COMPLETE},
+        {"asks for a certificate and gets it", true, false, true, true, LEG_COMPLETE},
+    };
+    struct world *world = *state;
+
+    make_identity();
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct peer *peer;
+        char url[64];
+        const char *reason;
+        struct upstream_options options = {
+            .max_idle_connections = 1, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 5000 * MS};
+        struct upstream *upstream;
+        struct leg_request request = get("/");
+        struct probe probe = {0}, again = {0};
+
+        print_message("  %s\n", rows[r].name);
+        ask_for_certificate = rows[r].asked;
+        peer = peer_start(serve_tls, NULL);
+        snprintf(url, sizeof url, "https://127.0.0.1:%d", peer->port);
+        options.url = coord_slice_of(url);
+        options.insecure_skip_verify = rows[r].insecure;
+        if (rows[r].trust)
+            options.ca_file = coord_slice_of(identity.certificate_file);
+        if (rows[r].identified) {
+            options.client_cert_file = coord_slice_of(identity.certificate_file);
+            options.client_key_file = coord_slice_of(identity.key_file);
+        }
+        upstream = upstream_open(world->client, &options, &reason);
+        assert_non_null(upstream);
+        probe_start(&probe, world, upstream, &request);
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, rows[r].outcome);
+        if (rows[r].outcome == LEG_TLS)
+            assert_true(probe.detail[0]);
+        else {
+            assert_body(&probe, "ok");
+            probe_start(&again, world, upstream, &request);
+            finish(&again);
+            assert_true(again.reused);
+        }
+        close_client(state);
+        peer_free(peer);
+        probe_clear(&probe);
+        probe_clear(&again);
+    }
+    drop_identity();
+}
+
+static void speak_no_tls(struct peer *peer)
+{
+    if (!peer_accept(peer))
+        return;
+    peer_receive(peer);
+    peer_send(peer, OK_ANSWER);
+}
+
+static void a_peer_that_speaks_no_tls_is_a_tls_failure(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(speak_no_tls, NULL);
+    char url[64];
+    const char *reason;
+    struct upstream_options options = {.connect_timeout_ns = 5000 * MS, .insecure_skip_verify = true};
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    snprintf(url, sizeof url, "https://127.0.0.1:%d", peer->port);
+    options.url = coord_slice_of(url);
+    probe_start(&probe, world, upstream_open(world->client, &options, &reason), &request);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_TLS);
+    probe_clear(&probe);
+    peer_free(peer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1895,6 +2375,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_answer_is_the_same_in_any_pieces, start, stop),
         cmocka_unit_test_setup_teardown(a_head_is_refused_beyond_64_kib, start, stop),
         cmocka_unit_test_setup_teardown(a_reset_is_no_answer_before_the_first_byte_and_broken_after, start, stop),
+        cmocka_unit_test_setup_teardown(an_early_answer_to_an_unfinished_upload_is_an_answer, start, stop),
         cmocka_unit_test_setup_teardown(a_request_is_never_sent_twice, start, stop),
         cmocka_unit_test_setup_teardown(a_fresh_leg_uses_no_kept_connection, start, stop),
         cmocka_unit_test_setup_teardown(a_connection_that_was_idle_for_too_long_is_not_used_again, start, stop),
@@ -1907,6 +2388,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(pausing_and_resuming_at_any_time_loses_and_repeats_nothing, start, stop),
         cmocka_unit_test_setup_teardown(a_paused_leg_holds_its_peer_back_and_uses_no_time, start, stop),
         cmocka_unit_test_setup_teardown(a_leg_paused_in_its_head_gets_no_data, start, stop),
+        cmocka_unit_test_setup_teardown(a_leg_paused_while_it_waits_gets_its_head_and_no_data, start, stop),
         cmocka_unit_test_setup_teardown(a_peer_that_ends_during_a_pause_is_noticed_on_resuming_without_a_spin, start,
                                         stop),
         cmocka_unit_test_setup_teardown(a_cancelled_leg_is_silent_and_its_peer_sees_the_end_at_once, start, stop),
@@ -1921,6 +2403,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_connection_that_does_not_come_has_its_deadline, start, stop),
         cmocka_unit_test_setup_teardown(a_refused_connection_says_where, start, stop),
         cmocka_unit_test_setup_teardown(proxies_of_the_environment_are_ignored, start, stop),
+        cmocka_unit_test_setup_teardown(all_addresses_of_a_name_are_tried_and_no_thread_is_started, start_with_names,
+                                        stop_with_names),
+        cmocka_unit_test_setup_teardown(the_next_address_is_tried_when_the_first_does_not_answer, start_with_names,
+                                        stop_with_names),
+        cmocka_unit_test_setup_teardown(a_name_without_an_address_is_unresolved, start_with_names, stop_with_names),
+        cmocka_unit_test_setup_teardown(a_lookup_that_never_ends_troubles_nobody_else, start_with_names,
+                                        stop_with_names),
+        cmocka_unit_test_setup_teardown(legs_go_to_the_addresses_of_now, start_with_names, stop_with_names),
+        cmocka_unit_test_setup_teardown(a_tls_peer_must_be_trusted_and_may_ask_who_we_are, start, stop),
+        cmocka_unit_test_setup_teardown(a_peer_that_speaks_no_tls_is_a_tls_failure, start, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
