@@ -161,6 +161,20 @@ static void the_log_and_the_metrics_are_there(void **state)
     assert_true(coord_kit_stop(kit));
 }
 
+static void a_log_line_of_a_request_has_its_id(void **state)
+{
+    coord_kit *kit = start(DECODE);
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){0});
+    coord_kit_ask(kit,
+                  &(coord_kit_request){.target = CHAT,
+                                       .body = coord_slice_of(BODY),
+                                       .headers = (const char *const[]){"x-request-id", "id-of-the-client", NULL}});
+    assert_true(coord_kit_logged(kit, "id-of-the-client"));
+    assert_true(coord_kit_stop(kit));
+}
+
 static void what_does_not_come_is_said_in_time(void **state)
 {
     coord_kit *kit = coord_kit_start(
@@ -205,6 +219,7 @@ int main(void)
         cmocka_unit_test(an_upstream_that_says_nothing_before_its_head_is_cut_or_silent),
         cmocka_unit_test(a_client_that_leaves_takes_the_leg_with_it),
         cmocka_unit_test(the_log_and_the_metrics_are_there),
+        cmocka_unit_test(a_log_line_of_a_request_has_its_id),
         cmocka_unit_test(what_does_not_come_is_said_in_time),
         cmocka_unit_test(what_is_wrong_with_the_yaml_is_told),
         cmocka_unit_test(an_environment_variable_is_the_kits_own),
