@@ -29,11 +29,12 @@ static void load_plugins(coord_kit_host *host, const struct coord_kit_host_optio
 {
     struct buffer reason = {.limit = 4096};
 
-    for (size_t i = 0; options->plugins && options->plugins[i]; i++)
+    loader_load_all(&host->registry, settings, NULL, complaints);
+    for (size_t i = 0; options->plugins && options->plugins[i]; i++) {
+        buffer_clear(&reason, 0);
         if (registry_add(&host->registry, "", options->plugins[i], &reason) != COORD_OK)
             say(complaints, &reason);
-    buffer_clear(&reason, 0);
-    loader_load_all(&host->registry, settings, NULL, complaints);
+    }
     for (size_t i = 0; options->plugin_files && options->plugin_files[i]; i++) {
         buffer_clear(&reason, 0);
         if (loader_load(&host->registry, options->plugin_files[i], &reason) != COORD_OK)
