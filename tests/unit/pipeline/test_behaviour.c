@@ -523,6 +523,56 @@ static coord_status stream_much(struct act_state *state, coord_request *request)
     return coord_answer_end(request);
 }
 
+/* ---- Acts: writers ---- */
+
+static void hold_for_ever(coord_writer *writer, coord_head *head) { (void)writer, (void)head; }
+
+static void finish_at_once(coord_writer *writer, coord_slice bytes)
+{
+    coord_writer_pass(writer, (coord_slice){bytes.data, 1});
+    coord_writer_finish(writer);
+}
+
+static void cut_at_once(coord_writer *writer, coord_slice bytes)
+{
+    coord_writer_pass(writer, bytes);
+    coord_writer_pass_abort(writer);
+}
+
+static void count_free(coord_writer *writer)
+{
+    (void)writer;
+    atomic_fetch_add(&slots_destroyed, 1);
+}
+
+static const coord_writer_type HOLDER = {
+    .size = sizeof HOLDER, .flags = COORD_WRITER_REWRITES, .name = "holder", .head = hold_for_ever, .free = count_free};
+static const coord_writer_type FINISHER = {.size = sizeof FINISHER,
+                                           .flags = COORD_WRITER_REWRITES,
+                                           .name = "finisher",
+                                           .data = finish_at_once,
+                                           .free = count_free};
+static const coord_writer_type CUTTER = {
+    .size = sizeof CUTTER, .flags = COORD_WRITER_REWRITES, .name = "cutter", .data = cut_at_once, .free = count_free};
+
+static coord_status wrap_holder(struct act_state *state, coord_request *request)
+{
+    (void)state;
+    return coord_request_wrap(request, &HOLDER, NULL);
+}
+
+static coord_status wrap_finisher(struct act_state *state, coord_request *request)
+{
+    (void)state;
+    return coord_request_wrap(request, &FINISHER, NULL);
+}
+
+static coord_status wrap_cutter(struct act_state *state, coord_request *request)
+{
+    (void)state;
+    return coord_request_wrap(request, &CUTTER, NULL);
+}
+
 static const struct {
     const char *name;
     coord_status (*act)(struct act_state *state, coord_request *request);
@@ -561,6 +611,9 @@ static const struct {
     {"work_later", work_later},
     {"work_later_and_fail", work_later_and_fail},
     {"stream_much", stream_much},
+    {"wrap_holder", wrap_holder},
+    {"wrap_finisher", wrap_finisher},
+    {"wrap_cutter", wrap_cutter},
 };
 
 /* ---- The step ---- */
@@ -870,20 +923,28 @@ static void many_calls_run_so_many_at_a_time(void **state)
 
 static void the_first_call_that_fails_cancels_the_rest(void **state)
 {
-    const coord_kit_message *got, *slow;
+    const coord_kit_message *slow = NULL;
+    coord_kit_client *client;
 
     (void)state;
     coord_kit_on(kit, &(coord_kit_rule){.path = "/part/0", .gate = "never"});
     coord_kit_on(kit, &(coord_kit_rule){.path = "/part/1", .body = COORD_SLICE("part")});
     coord_kit_on(kit, &(coord_kit_rule){.path = "/part/2",
+                                        .gate = "all are there",
                                         .status = 422,
                                         .body = COORD_SLICE("{\"error\":{\"message\":\"part 2\"}}")});
-    got = perform("many_calls");
-    assert_body(got, 422, "{\"error\":{\"message\":\"part 2\"}}");
-    slow = coord_kit_leg(kit, "other", 0);
+    client = send_act("many_calls", false);
+    for (size_t i = 0; i < 3; i++) {
+        const coord_kit_message *leg = coord_kit_leg(kit, "other", i);
+
+        assert_non_null(leg);
+        if (coord_slice_is(leg->target, "/part/0"))
+            slow = leg;
+    }
     assert_non_null(slow);
-    if (!coord_slice_is(slow->target, "/part/0"))
-        slow = coord_kit_leg(kit, "other", 1);
+    coord_kit_open(kit, "all are there");
+    assert_true(coord_kit_read(client, COORD_KIT_ALL));
+    assert_body(coord_kit_answer(client), 422, "{\"error\":{\"message\":\"part 2\"}}");
     assert_true(coord_kit_leg_left(kit, slow));
     assert_int_equal(coord_kit_leg_count(kit, "other"), 3);
 }
@@ -994,6 +1055,49 @@ static void a_slow_client_that_leaves_ends_the_step_that_streams(void **state)
     wait_value(&last_status, COORD_CANCELLED);
 }
 
+/* ---- Writers ---- */
+
+static void an_answer_whose_head_a_writer_keeps_is_a_500(void **state)
+{
+    const coord_kit_message *got;
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("whole")});
+    got = perform("wrap_holder");
+    assert_int_equal(got->status, 500);
+    assert_true(got->whole);
+    assert_holds(got, "a response writer ended the answer without its head");
+    wait_value(&slots_destroyed, 1);
+}
+
+static void a_writer_that_finishes_ends_the_answer_and_the_leg(void **state)
+{
+    static const coord_kit_piece pieces[] = {{.bytes = COORD_SLICE("one ")},
+                                             {.bytes = COORD_SLICE("two"), .gate = "never"}};
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.pieces = pieces, .piece_count = 2});
+    assert_body(perform("wrap_finisher"), 200, "o");
+    assert_true(coord_kit_leg_left(kit, coord_kit_leg(kit, "decode", 0)));
+    wait_value(&slots_destroyed, 1);
+}
+
+static void a_writer_that_cuts_leaves_a_truncated_answer_and_ends_the_leg(void **state)
+{
+    static const coord_kit_piece pieces[] = {{.bytes = COORD_SLICE("one ")},
+                                             {.bytes = COORD_SLICE("two"), .gate = "never"}};
+    const coord_kit_message *got;
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.pieces = pieces, .piece_count = 2});
+    got = perform("wrap_cutter");
+    assert_int_equal(got->status, 200);
+    assert_true(coord_slice_is(got->body, "one "));
+    assert_false(got->whole);
+    assert_true(coord_kit_leg_left(kit, coord_kit_leg(kit, "decode", 0)));
+    wait_value(&slots_destroyed, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -1021,6 +1125,9 @@ int main(void)
         TEST(background_work_runs_after_the_answer_and_is_released),
         TEST(a_slow_client_holds_up_the_step_that_streams),
         TEST(a_slow_client_that_leaves_ends_the_step_that_streams),
+        TEST(an_answer_whose_head_a_writer_keeps_is_a_500),
+        TEST(a_writer_that_finishes_ends_the_answer_and_the_leg),
+        TEST(a_writer_that_cuts_leaves_a_truncated_answer_and_ends_the_leg),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
