@@ -348,6 +348,7 @@ coord_status service_start(struct service *service, struct registry *registry, s
     const struct settings *settings = generation_take->settings;
 
     *service = (struct service){.registry = registry, .settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
+    log_set_request_id(coord_request_id);
     pthread_mutex_init(&service->lock, NULL);
     pthread_cond_init(&service->changed, NULL);
     service->worker_count = count_workers(settings);

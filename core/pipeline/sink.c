@@ -108,11 +108,6 @@ static void sink_end(void *context)
 
     if (request->answer_over)
         return;
-    if (!request->answer_begun) {
-        request_fail(request, ERROR_INTERNAL, 500, NULL, "a response writer ended the answer without its head");
-        request_answer_failure(request);
-        return;
-    }
     request->answer_over = true;
     if (request->exchange)
         exchange_end(request->exchange);
@@ -128,6 +123,10 @@ static void sink_abort(void *context)
                               .message = request->failure.message,
                               .request_id = request->id};
 
+    if (!request->answer_begun && !request->cancelled && request->failure.class == ERROR_NONE) {
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "a response writer ended the answer without its head");
+        request_answer_failure(request);
+    }
     if (request->answer_over || !request->answer_begun)
         return;
     request->answer_over = true;
