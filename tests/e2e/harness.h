@@ -144,6 +144,10 @@ void deploy(const struct plan *plan);
 void undeploy(void);
 /* Teardown of a test: undeploys, kills what is left, removes the folder, stops scripted workers and closes clients. */
 int harness_end(void **state);
+/* Runs the tests; E2E_ONLY=PATTERN (with * and ?) picks some. */
+#define harness_run(tests)                                                                                             \
+    (harness_select(), cmocka_run_group_tests((tests), NULL, NULL))
+void harness_select(void);
 #define TEST(name) cmocka_unit_test_teardown(name, harness_end)
 /* Fails when a log has a sanitizer's report. */
 void assert_no_report(const struct process *process);

@@ -15,6 +15,12 @@ enum { MAX_ENVIRONMENT = 256 };
 
 extern char **environ;
 
+void harness_select(void)
+{
+    if (getenv("E2E_ONLY"))
+        cmocka_set_test_filter(getenv("E2E_ONLY"));
+}
+
 static const char *of_environment(const char *name, const char *fallback)
 {
     const char *value = getenv(name);

@@ -262,5 +262,5 @@ int main(void)
         TEST(events_are_not_held_back),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return harness_run(tests);
 }
