@@ -16,8 +16,8 @@
 
 enum {
     SMALL_BODY = 64 * 1024 - 1, /* the library sends up to this much together with the head */
-    LARGE_BODY = 256 * 1024,    /* from here on a larger upload buffer pays */
-    LARGE_UPLOAD_BUFFER = 512 * 1024,
+    LARGE_BODY = 256 * 1024,    /* from here on a larger upload buffer pays, and is no larger than the body */
+    LARGE_UPLOAD_BUFFER = 256 * 1024,
     NORMAL_UPLOAD_BUFFER = 64 * 1024, /* the library's own */
     KEPT_BYTES = 16 * 1024,           /* of each buffer of an idle handle */
     KEPT_HANDLES = 256,
@@ -193,12 +193,13 @@ static void configure_tls(CURL *easy, const struct upstream *upstream)
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, upstream->options.insecure_skip_verify ? 0L : 2L);
 }
 
-/* The first two are the ones that take memory. */
+/* The first three are the ones that take memory. An empty proxy still has the library look for exceptions to it. */
 static bool configure(struct carrier *carrier, const struct upstream *upstream)
 {
     CURL *easy = carrier->easy;
 
-    if (curl_easy_setopt(easy, CURLOPT_URL, upstream->origin) || curl_easy_setopt(easy, CURLOPT_PROXY, ""))
+    if (curl_easy_setopt(easy, CURLOPT_URL, upstream->origin) || curl_easy_setopt(easy, CURLOPT_PROXY, "") ||
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*"))
         return false;
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -540,20 +541,24 @@ static void reconnect(struct attempt *attempt)
 
 /* Flow */
 
+/*
+ * A head is not held back: the library would join its lines. A leg that is paused before its head is held by on_data.
+ */
 static void flow(struct attempt *attempt)
 {
     struct carrier *carrier = carrier_of(attempt);
+    bool hold_receive = attempt->paused && attempt->head.complete;
     bool hold_upload = carrier->upload_held && !carrier->upload_more;
     CURLcode code;
 
     if (!carrier->added || !attempt->connected)
         return;
-    if (carrier->receive_held == attempt->paused && carrier->upload_held == hold_upload)
+    if (carrier->receive_held == hold_receive && carrier->upload_held == hold_upload)
         return;
-    carrier->receive_held = attempt->paused;
+    carrier->receive_held = hold_receive;
     carrier->upload_held = hold_upload;
     curl_client_enter(carrier->curl);
-    code = curl_easy_pause(carrier->easy, (attempt->paused ? CURLPAUSE_RECV : 0) | (hold_upload ? CURLPAUSE_SEND : 0));
+    code = curl_easy_pause(carrier->easy, (hold_receive ? CURLPAUSE_RECV : 0) | (hold_upload ? CURLPAUSE_SEND : 0));
     if (code != CURLE_OK && attempt->leg)
         attempt_over_soon(attempt, LEG_INTERNAL, "the transfer could not be paused or resumed");
     curl_client_leave(carrier->curl);

@@ -237,7 +237,7 @@ static bool listen_all(struct service *service, struct buffer *reason)
 {
     const struct settings *settings = service->settings;
     int fds[MAX_REACTORS];
-    char address[16];
+    char address[24];
 
     if (listen_open(settings->server.listen_addr, service->worker_count, fds, reason) != COORD_OK)
         return false;
