@@ -110,6 +110,22 @@ void deploy(const struct plan *plan)
     start_coordinator(plan);
 }
 
+size_t settled_descriptors(void)
+{
+    int64_t since = now_ms(), deadline = now_ms() + PATIENCE_MS;
+    size_t count = process_descriptors(&deployed.coordinator);
+
+    while (now_ms() - since < 100 && now_ms() < deadline) {
+        size_t now = process_descriptors(&deployed.coordinator);
+
+        if (now != count)
+            since = now_ms();
+        count = now;
+        pause_ms(2);
+    }
+    return count;
+}
+
 void assert_no_report(const struct process *process)
 {
     const char *log = process_log(process), *at = strstr(log, "Sanitizer");

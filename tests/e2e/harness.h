@@ -101,6 +101,8 @@ void process_start(struct process *process, const char *log, const char *const *
 bool process_wait(struct process *process, int64_t ms);
 void process_signal(struct process *process, int signal);
 size_t process_descriptors(const struct process *process);
+/* The coordinator's, once their number has been the same for a while. */
+size_t settled_descriptors(void);
 size_t process_rss_kib(const struct process *process);
 int64_t process_cpu_ms(const struct process *process);
 /* The log so far; valid until the next call. */
@@ -145,8 +147,7 @@ void undeploy(void);
 /* Teardown of a test: undeploys, kills what is left, removes the folder, stops scripted workers and closes clients. */
 int harness_end(void **state);
 /* Runs the tests; E2E_ONLY=PATTERN (with * and ?) picks some. */
-#define harness_run(tests)                                                                                             \
-    (harness_select(), cmocka_run_group_tests((tests), NULL, NULL))
+#define harness_run(tests) (harness_select(), cmocka_run_group_tests((tests), NULL, NULL))
 void harness_select(void);
 #define TEST(name) cmocka_unit_test_teardown(name, harness_end)
 /* Fails when a log has a sanitizer's report. */

@@ -18,7 +18,8 @@ static void play_broken_decode(struct stage *stage)
 {
     stage->hang_up = true;
     if (wants(stage, "json-cut")) {
-        stage_say(stage, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{\"id\":\"d\"");
+        stage_say(stage,
+                  "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{\"id\":\"d\"");
         return;
     }
     if (wants(stage, "json-chunked-cut")) {
@@ -52,14 +53,20 @@ static void a_stream_that_breaks_off_never_looks_complete(void **state)
         bool whole, error;
         const char *body;
     } rows[] = {
-        {"fin", true, true, STREAM},          {"rst", true, true, STREAM},       {"fin-inside", false, false, STREAM},
-        {"rst-inside", false, false, STREAM}, {"bad-chunk", true, true, STREAM}, {"json-cut", false, false, CHAT},
-        {"close-delimited", true, true, STREAM}, {"json-chunked-cut", false, false, CHAT},
+        {"fin", true, true, STREAM},
+        {"rst", true, true, STREAM},
+        {"fin-inside", false, false, STREAM},
+        {"rst-inside", false, false, STREAM},
+        {"bad-chunk", true, true, STREAM},
+        {"json-cut", false, false, CHAT},
+        {"close-delimited", true, true, STREAM},
+        {"json-chunked-cut", false, false, CHAT},
     };
 
     (void)state;
     deploy(&(struct plan){.no_sim = true,
-                          .gateway_port = scripted_port(scripted_start(&(struct scripted_options){.decode = play_broken_decode}))});
+                          .gateway_port =
+                              scripted_port(scripted_start(&(struct scripted_options){.decode = play_broken_decode}))});
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char field[64];
         struct client *client;
@@ -88,7 +95,8 @@ static void a_whole_close_delimited_stream_is_a_success(void **state)
 
     (void)state;
     deploy(&(struct plan){.no_sim = true,
-                          .gateway_port = scripted_port(scripted_start(&(struct scripted_options){.decode = play_broken_decode}))});
+                          .gateway_port =
+                              scripted_port(scripted_start(&(struct scripted_options){.decode = play_broken_decode}))});
     client = fetch("POST", CHAT_PATH, "X-Play: close-delimited-done\r\n", STREAM);
     assert_true(client->answer.whole);
     assert_lacks(client->answer.body.data, "error");
@@ -104,7 +112,8 @@ static void the_error_event_can_be_turned_off(void **state)
     (void)state;
     deploy(&(struct plan){.no_sim = true,
                           .response = "  stream_error_event: false",
-                          .gateway_port = scripted_port(scripted_start(&(struct scripted_options){.decode = play_broken_decode}))});
+                          .gateway_port =
+                              scripted_port(scripted_start(&(struct scripted_options){.decode = play_broken_decode}))});
     client = fetch("POST", CHAT_PATH, "X-Play: fin\r\n", STREAM);
     assert_int_equal(client->answer.status, 200);
     assert_false(client->answer.whole);
@@ -124,14 +133,16 @@ static void play_status(struct stage *stage)
         return;
     }
     status = atoi(at + strlen(field));
-    snprintf(fields, sizeof fields, "Retry-After: 7\r\nWWW-Authenticate: Bearer realm=\"w\"\r\n%s", status == 302 ? "Location: /elsewhere\r\n" : "");
+    snprintf(fields, sizeof fields, "Retry-After: 7\r\nWWW-Authenticate: Bearer realm=\"w\"\r\n%s",
+             status == 302 ? "Location: /elsewhere\r\n" : "");
     stage_json(stage, status, fields, "{\"error\":{\"message\":\"from the worker\",\"type\":\"x\",\"code\":\"y\"}}");
 }
 
 static const struct {
     int worker, leg; /* what render and prefill make of it; decode passes it */
-} STATUSES[] = {{400, 400}, {401, 401}, {403, 403}, {404, 404}, {408, 408}, {409, 409}, {413, 413}, {422, 422}, {429, 429}, {499, 499},
-                {500, 502}, {501, 502}, {502, 502}, {503, 503}, {504, 502}, {529, 502}, {302, 502}, {204, 502}};
+} STATUSES[] = {{400, 400}, {401, 401}, {403, 403}, {404, 404}, {408, 408}, {409, 409},
+                {413, 413}, {422, 422}, {429, 429}, {499, 499}, {500, 502}, {501, 502},
+                {502, 502}, {503, 503}, {504, 502}, {529, 502}, {302, 502}, {204, 502}};
 
 static void assert_leg_status(const char *phase, size_t row)
 {
@@ -160,8 +171,8 @@ static void assert_leg_status(const char *phase, size_t row)
 
 static void statuses_of_render_and_prefill_are_mapped(void **state)
 {
-    struct scripted *worker =
-        scripted_start(&(struct scripted_options){.render = play_status, .prefill = play_status, .decode = play_status});
+    struct scripted *worker = scripted_start(
+        &(struct scripted_options){.render = play_status, .prefill = play_status, .decode = play_status});
 
     (void)state;
     deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(worker)});
@@ -190,7 +201,9 @@ static void decodes_own_answer_passes_whatever_its_status(void **state)
                 fail_msg("decode answered %d: the client got %d", STATUSES[i].worker, client->answer.status);
             assert_true(client->answer.whole);
             if (STATUSES[i].worker >= 400) {
-                assert_same_bytes(text_span(&client->answer.body), span_of("{\"error\":{\"message\":\"from the worker\",\"type\":\"x\",\"code\":\"y\"}}"));
+                assert_same_bytes(
+                    text_span(&client->answer.body),
+                    span_of("{\"error\":{\"message\":\"from the worker\",\"type\":\"x\",\"code\":\"y\"}}"));
                 assert_string_equal(answer_header(client, "retry-after"), "7");
                 assert_string_equal(answer_header(client, "www-authenticate"), "Bearer realm=\"w\"");
             }
@@ -206,7 +219,8 @@ static void play_hang_up(struct stage *stage)
     snprintf(field, sizeof field, "\r\nX-Drop: %s\r\n", stage->request->phase);
     if (!strcasestr(stage->request->head, field))
         stage_default(stage);
-    else if (strcasestr(stage->request->head, "\r\nX-Once: ") && !strcasestr(stage->request->head, "\r\nX-Request-Id: once\r\n"))
+    else if (strcasestr(stage->request->head, "\r\nX-Once: ") &&
+             !strcasestr(stage->request->head, "\r\nX-Request-Id: once\r\n"))
         stage_default(stage); /* the repeat has another id */
     else
         stage->hang_up = true;
@@ -219,18 +233,23 @@ static void a_leg_without_an_answer_is_repeated_once_and_decode_never(void **sta
         bool once;
         int status;
         size_t legs;
-    } rows[] = {{"render", true, 200, 2}, {"prefill", true, 200, 2}, {"render", false, 502, 2}, {"prefill", false, 502, 2}, {"decode", false, 502, 1}};
+    } rows[] = {{"render", true, 200, 2},
+                {"prefill", true, 200, 2},
+                {"render", false, 502, 2},
+                {"prefill", false, 502, 2},
+                {"decode", false, 502, 1}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct scripted *worker =
-            scripted_start(&(struct scripted_options){.render = play_hang_up, .prefill = play_hang_up, .decode = play_hang_up});
+        struct scripted *worker = scripted_start(
+            &(struct scripted_options){.render = play_hang_up, .prefill = play_hang_up, .decode = play_hang_up});
         char fields[128];
         struct client *client;
 
         deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(worker), .runtime = "  reactors: 1"});
         client_close(fetch("POST", CHAT_PATH, "", CHAT)); /* the next one's legs use kept connections */
-        snprintf(fields, sizeof fields, "X-Request-Id: once\r\nX-Drop: %s\r\n%s", rows[i].phase, rows[i].once ? "X-Once: 1\r\n" : "");
+        snprintf(fields, sizeof fields, "X-Request-Id: once\r\nX-Drop: %s\r\n%s", rows[i].phase,
+                 rows[i].once ? "X-Once: 1\r\n" : "");
         client = fetch("POST", CHAT_PATH, fields, STREAM);
         assert_int_equal(client->answer.status, rows[i].status);
         assert_string_equal(answer_header(client, "x-request-id"), "once");
@@ -242,7 +261,8 @@ static void a_leg_without_an_answer_is_repeated_once_and_decode_never(void **sta
             assert_non_null(id);
             assert_string_not_equal(id, "once");
             assert_string_equal(header_in(head, "x-llm-d-parent-request-id", NULL), "once");
-            assert_int_not_equal(scripted_find(worker, rows[i].phase, 2)->connection, scripted_find(worker, rows[i].phase, 1)->connection);
+            assert_int_not_equal(scripted_find(worker, rows[i].phase, 2)->connection,
+                                 scripted_find(worker, rows[i].phase, 1)->connection);
         }
         assert_int_equal(harness_end(NULL), 0);
     }
@@ -279,10 +299,15 @@ static void answers_that_are_no_http_or_no_json_are_a_502(void **state)
         {"garbage from decode", "decode", "nonsense\r\n\r\n"},
         {"garbage from prefill", "prefill", "nonsense\r\n\r\n"},
         {"html from render", "render", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"},
-        {"html from prefill", "prefill", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"},
-        {"no ids from render", "render", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"token_ids\":[]}"},
-        {"an event stream from prefill", "prefill", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 15\r\n\r\ndata: {\"a\":1}\n\n"},
-        {"compressed rubbish from prefill", "prefill", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"},
+        {"html from prefill", "prefill",
+         "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"},
+        {"no ids from render", "render",
+         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"token_ids\":[]}"},
+        {"an event stream from prefill", "prefill",
+         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 15\r\n\r\ndata: {\"a\":1}\n\n"},
+        {"compressed rubbish from prefill", "prefill",
+         "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Type: application/json\r\nContent-Length: "
+         "2\r\n\r\n\x1f\x8b"},
     };
 
     (void)state;
@@ -291,7 +316,9 @@ static void answers_that_are_no_http_or_no_json_are_a_502(void **state)
         struct client *client;
 
         print_message("             %s\n", rows[i].name);
-        *(strcmp(rows[i].phase, "render") == 0 ? &options.render : strcmp(rows[i].phase, "prefill") == 0 ? &options.prefill : &options.decode) = play_text;
+        *(strcmp(rows[i].phase, "render") == 0    ? &options.render
+          : strcmp(rows[i].phase, "prefill") == 0 ? &options.prefill
+                                                  : &options.decode) = play_text;
         deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(scripted_start(&options))});
         client = fetch("POST", CHAT_PATH, "", CHAT);
         assert_int_equal(client->answer.status, 502);

@@ -52,7 +52,6 @@ struct upstream_row {
 };
 
 static const struct upstream_row ROWS[] = {
-    {"render's head", "  timeout: 500ms", "render", be_silent, CHAT, ERROR_JSON},
     {"prefill's head", "  timeout: 500ms", "prefill", be_silent, CHAT, ERROR_JSON},
     {"a stream's head", "  timeout: 500ms", "decode", be_silent, STREAM, ERROR_JSON},
     {"a whole answer's head", "  response_timeout: 500ms", "decode", be_silent, CHAT, ERROR_JSON},
@@ -67,7 +66,8 @@ static const struct upstream_row ROWS[] = {
 static void assert_error(const struct client *client, int status, const char *part)
 {
     if (client->answer.status != status)
-        fail_msg("status %d, not %d: %s", client->answer.status, status, client->answer.body.data ? client->answer.body.data : "");
+        fail_msg("status %d, not %d: %s", client->answer.status, status,
+                 client->answer.body.data ? client->answer.body.data : "");
     assert_true(client->answer.whole);
     assert_string_equal(answer_header(client, "content-type"), "application/json");
     assert_non_null(answer_header(client, "x-request-id"));
@@ -108,7 +108,9 @@ static void each_timeout_of_a_worker_fires_by_itself(void **state)
         int64_t began;
 
         print_message("             %s\n", row->name);
-        *(strcmp(row->phase, "render") == 0 ? &options.render : strcmp(row->phase, "prefill") == 0 ? &options.prefill : &options.decode) = row->play;
+        *(strcmp(row->phase, "render") == 0    ? &options.render
+          : strcmp(row->phase, "prefill") == 0 ? &options.prefill
+                                               : &options.decode) = row->play;
         worker = scripted_start(&options);
         deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(worker), .gateway = row->gateway});
         began = now_ms();
@@ -121,6 +123,24 @@ static void each_timeout_of_a_worker_fires_by_itself(void **state)
     }
 }
 
+static void render_has_a_timeout_of_its_own(void **state)
+{
+    struct scripted *worker = scripted_start(&(struct scripted_options){.render = be_silent});
+    char steps[256];
+    int64_t began;
+
+    (void)state;
+    snprintf(
+        steps, sizeof steps,
+        "    - type: render\n      params: {address: \"http://127.0.0.1:%u\", timeout: 500ms}\n    - type: decode\n",
+        scripted_port(worker));
+    deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(worker), .steps = steps});
+    began = now_ms();
+    assert_error(fetch("POST", CHAT_PATH, "", CHAT), 504, "upstream_timeout");
+    assert_in_range(now_ms() - began, 450, 1000 + 2 * promptly_ms());
+    assert_int_equal(scripted_count(worker, "render"), 1);
+}
+
 static void start_late(struct stage *stage)
 {
     pause_ms(1200);
@@ -130,9 +150,10 @@ static void start_late(struct stage *stage)
 static void a_whole_answer_may_take_longer_than_a_streams_head(void **state)
 {
     (void)state;
-    deploy(&(struct plan){.no_sim = true,
-                          .gateway_port = scripted_port(scripted_start(&(struct scripted_options){.decode = start_late})),
-                          .gateway = "  timeout: 400ms"});
+    deploy(
+        &(struct plan){.no_sim = true,
+                       .gateway_port = scripted_port(scripted_start(&(struct scripted_options){.decode = start_late})),
+                       .gateway = "  timeout: 400ms"});
     assert_int_equal(fetch("POST", CHAT_PATH, "", CHAT)->answer.status, 200);
     assert_int_equal(fetch("POST", CHAT_PATH, "", STREAM)->answer.status, 504);
 }
@@ -153,10 +174,11 @@ static void a_healthy_stream_outlives_all_timeouts(void **state)
     struct client *client;
 
     (void)state;
-    deploy(&(struct plan){.no_sim = true,
-                          .gateway_port = scripted_port(scripted_start(&(struct scripted_options){.decode = stream_slowly})),
-                          .gateway = "  timeout: 600ms\n  response_timeout: 600ms\n  idle_timeout: 600ms\n  connect_timeout: 600ms",
-                          .server = "  read_timeout: 600ms\n  write_timeout: 600ms"});
+    deploy(&(struct plan){
+        .no_sim = true,
+        .gateway_port = scripted_port(scripted_start(&(struct scripted_options){.decode = stream_slowly})),
+        .gateway = "  timeout: 600ms\n  response_timeout: 600ms\n  idle_timeout: 600ms\n  connect_timeout: 600ms",
+        .server = "  read_timeout: 600ms\n  write_timeout: 600ms"});
     client = fetch("POST", CHAT_PATH, "", STREAM);
     assert_true(client->answer.whole);
     assert_contains(client->answer.body.data, "[DONE]");
@@ -166,7 +188,8 @@ static void a_healthy_stream_outlives_all_timeouts(void **state)
 /* Connections that fill the queue of a listener that never accepts; then connecting takes for ever. */
 static void fill_backlog(uint16_t port, int *fds, size_t count)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
 
     for (size_t i = 0; i < count; i++) {
         fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -184,7 +207,8 @@ static void connecting_has_a_timeout_of_its_own(void **state)
 
     (void)state;
     fill_backlog(scripted_port(blackhole), fds, 4);
-    deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(blackhole), .gateway = "  connect_timeout: 500ms"});
+    deploy(&(struct plan){
+        .no_sim = true, .gateway_port = scripted_port(blackhole), .gateway = "  connect_timeout: 500ms"});
     began = now_ms();
     client = fetch("POST", CHAT_PATH, "", CHAT);
     assert_in_range(now_ms() - began, 450, 1000 + 2 * promptly_ms());
@@ -273,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_timeout_of_a_worker_fires_by_itself),
+        TEST(render_has_a_timeout_of_its_own),
         TEST(a_whole_answer_may_take_longer_than_a_streams_head),
         TEST(a_healthy_stream_outlives_all_timeouts),
         TEST(connecting_has_a_timeout_of_its_own),
