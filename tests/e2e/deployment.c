@@ -369,6 +369,17 @@ const struct recorded *transcript_find(const char *phase, size_t n)
     return NULL;
 }
 
+const struct recorded *transcript_target(const char *target)
+{
+    struct recorded *list;
+    size_t count = transcript_read(&list);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].target, target) == 0)
+            return &list[i];
+    return NULL;
+}
+
 const char *header_in(const char *lines, const char *name, size_t *copies)
 {
     static char value[16384];
