@@ -11,7 +11,7 @@
 
 #include <coordinator/request.h>
 
-enum error_shape { SHAPE_OPENAI = 1, SHAPE_ANTHROPIC };
+enum error_shape { SHAPE_OPENAI = 1, SHAPE_ANTHROPIC, SHAPE_RESPONSES /* as OpenAI but for streams */ };
 
 struct api {
     int32_t id;             /* COORD_API_… */
@@ -20,6 +20,7 @@ struct api {
     const char *route;      /* label of orchestration_overhead_seconds */
     enum error_shape shape;
     const char *done;       /* how a whole stream's last event is recognised in its bytes; NULL: not at all */
+    const char *const *prompt; /* JSON Pointers of the members from which the prompt is made, NULL-terminated */
 };
 
 /* The row for a cleaned path, NULL: none of ours. */
@@ -35,6 +36,8 @@ struct api_error {
     coord_slice message;
     const char *param;   /* JSON Pointer or NULL */
     coord_slice request_id;
+    coord_slice response_id; /* streams of Responses: the response's id, or empty; and the next sequence number */
+    int64_t sequence;
 };
 
 /* Appends the JSON body of an error in the API's shape. */

@@ -3,6 +3,7 @@
 
 #include "pipeline/call.h"
 #include "pipeline/heartbeat.h"
+#include "pipeline/prompt_guard.h"
 #include "pipeline/worker.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
@@ -33,6 +34,7 @@ static coord_status run_step(struct coord_request *request, const struct step *s
 {
     struct step_record *record = &request->steps_ran[request->steps_ran_count++];
     coord_slice label = coord_slice_of(step->id);
+    bool had_ids = request->has_token_ids;
     coord_status status;
 
     record->step = step;
@@ -46,6 +48,7 @@ static coord_status run_step(struct coord_request *request, const struct step *s
     request->step = NULL;
     record->ended_ns = now(request);
     metric_series_add(step->duration, (double)(record->ended_ns - record->began_ns) / 1e9);
+    prompt_guard_after(request, step, had_ids);
     if (!is_status(status))
         status = COORD_FAIL;
     if (status < 0)

@@ -112,6 +112,47 @@ static bool load_params(struct construction *build, const struct step_entry *ent
     return loaded;
 }
 
+static bool names_thing(const char *const *things, const char *thing)
+{
+    for (size_t i = 0; things && things[i]; i++)
+        if (strcmp(things[i], thing) == 0)
+            return true;
+    return false;
+}
+
+static bool provided_before(const struct construction *build, const char *thing)
+{
+    for (const struct step *step = build->generation->steps; step < build->step; step++)
+        if (step->kind && names_thing(step->kind->type.provides, thing))
+            return true;
+    return false;
+}
+
+/* A step type, loaded or not used here, that would provide it: for the remedy. */
+static const char *provider_of(const struct registry *registry, const char *thing)
+{
+    for (const struct step_kind *kind = registry->steps; kind; kind = kind->next)
+        if (names_thing(kind->type.provides, thing))
+            return kind->type.name;
+    return "a step that provides it";
+}
+
+/* A param that was set but can have no effect here is a warning; set to "error", which asks for certainty, it is one. */
+static void check_needs(const struct construction *build, const struct step_entry *entry)
+{
+    for (size_t i = 0; i < build->configs[0].count; i++) {
+        const struct value *value = &build->configs[0].values[i];
+        coord_param row = param_at(&build->step->kind->params, i);
+        bool strict = coord_slice_is(value->text, "error");
+
+        if (!row.needs || value->source <= VALUE_DEFAULT || (row.type == COORD_PARAM_ENUM && value->integer == 0) || provided_before(build, row.needs))
+            continue;
+        complain(build->complaints, strict ? COMPLAINT_ERROR : COMPLAINT_WARNING, value->at,
+                 "%s of step %.*s can have no effect: no step before it provides %s; put %s before it", row.name, COORD_FMT(entry->id), row.needs,
+                 provider_of(build->generation->registry, row.needs));
+    }
+}
+
 static void create_step(struct construction *build, const struct step_entry *entry)
 {
     struct step *step = build->step;
@@ -119,6 +160,7 @@ static void create_step(struct construction *build, const struct step_entry *ent
 
     if (!load_params(build, entry))
         return;
+    check_needs(build, entry);
     step->config = build->configs[0];
     if (step->kind->type.create && step->kind->type.create(&build->configs[0], &step->state, &error) != COORD_OK) {
         complain(build->complaints, COMPLAINT_ERROR, entry->at, "step %.*s: %.*s", COORD_FMT(entry->id),

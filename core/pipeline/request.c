@@ -5,7 +5,9 @@
 #include "pipeline/cors.h"
 #include "pipeline/executor.h"
 #include "pipeline/ids.h"
+#include "pipeline/stateful.h"
 #include "pipeline/worker.h"
+#include "response/usage_writer.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
 
@@ -95,6 +97,7 @@ static struct coord_request *make(struct worker *worker, const struct api *api, 
     request->generation = worker->generation;
     request->api = api;
     request->legs_end = &request->legs;
+    request->sequence = -1;
     request->id = arena_copy(&request->arena, id);
     headers_init(&request->headers, &request->arena);
     headers_init(&request->relayed, &request->arena);
@@ -219,6 +222,8 @@ static void read_members(struct coord_request *request)
     if (coord_document_get_string(request->body, "/model", &model) == COORD_OK)
         request->model = arena_copy(&request->arena, model);
     read_stream(request);
+    if (request->failure.class == ERROR_NONE && request->api->id == COORD_API_RESPONSES)
+        stateful_check(request);
 }
 
 bool request_open(struct coord_request *request)
@@ -381,8 +386,9 @@ static void release(struct coord_request *request)
     for (struct coord_call *call = request->calls; call; call = call->next_of_request)
         call_release(call);
     release_slots(request);
+    coord_document_free(request->rendered);
     coord_document_free(request->body);
-    request->body = NULL;
+    request->body = request->rendered = NULL;
     free(request->received_memory);
     request->received_memory = NULL;
     while (work) {
@@ -450,6 +456,8 @@ struct coord_request *request_background(struct coord_request *of, struct detach
 coord_slice coord_request_id(const coord_request *request) { return request->id; }
 
 coord_slice coord_request_model(const coord_request *request) { return request->model; }
+
+coord_slice coord_request_model_label(const coord_request *request) { return request->model_label; }
 
 bool coord_request_stream(const coord_request *request) { return request->stream; }
 
@@ -559,3 +567,37 @@ coord_status coord_request_wrap(coord_request *request, const coord_writer_type 
 {
     return chain_wrap(&request->chain, type, state);
 }
+
+static coord_usage *noted(const coord_request *request, const char *phase)
+{
+    coord_request *own = (coord_request *)(uintptr_t)request;
+
+    if (strcmp(phase, COORD_PHASE_PREFILL) == 0)
+        return &own->prefill_usage;
+    return strcmp(phase, COORD_PHASE_DECODE) == 0 ? &own->decode_usage : NULL;
+}
+
+void coord_request_note_usage(coord_request *request, const char *phase, const coord_usage *usage)
+{
+    coord_usage *place = noted(request, phase);
+
+    if (!place)
+        return;
+    *place = (coord_usage){0};
+    memcpy(place, usage, usage->size < sizeof *place ? usage->size : sizeof *place);
+    place->size = sizeof *place;
+}
+
+coord_status coord_request_usage(const coord_request *request, const char *phase, coord_usage *usage)
+{
+    const coord_usage *place = noted(request, phase);
+    uint32_t size = usage->size;
+
+    if (!place || !place->said)
+        return COORD_ABSENT;
+    memcpy(usage, place, size < sizeof *place ? size : sizeof *place);
+    usage->size = size;
+    return COORD_OK;
+}
+
+size_t usage_limit(const coord_request *request) { return request->generation->settings->response.inspect_limit; }

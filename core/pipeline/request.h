@@ -17,6 +17,8 @@
 #include "runtime/fiber.h"
 #include "telemetry/trace.h"
 
+#include <coordinator/usage.h>
+
 struct worker;
 struct coord_call;
 
@@ -98,6 +100,9 @@ struct coord_request {
     coord_slice token_ids;
     uint64_t token_count;
     bool has_token_ids;
+    coord_document *rendered; /* the body as it was when token ids were made from it; NULL: they were not */
+    size_t rendered_edits;    /* of the body when it was last compared */
+    coord_usage prefill_usage, decode_usage; /* `said` 0: nothing noted */
     coord_slice kv_params;
     bool has_kv_params;
     coord_slice peer_topology;
@@ -123,7 +128,10 @@ struct coord_request {
     bool answer_aborted;
     struct coord_call *relaying; /* the call whose answer goes to the client; paused and resumed with it */
     void (*drained)(struct coord_request *request);
-    int64_t first_byte_ns;
+    int64_t first_byte_ns, last_data_ns;
+    struct metric_series *gaps; /* inter_token_latency_seconds of this model and API, once the first event went out */
+    int64_t sequence;           /* streams of Responses: the last sequence number that went out, -1: none */
+    char response_id[80];       /* and the response's id */
 
     size_t step_index;
     const struct step *step; /* the one that runs, NULL outside */

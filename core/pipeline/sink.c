@@ -5,6 +5,7 @@
 #include "pipeline/cors.h"
 #include "pipeline/heartbeat.h"
 #include "pipeline/worker.h"
+#include "telemetry/families.h"
 #include "telemetry/log.h"
 
 #include <assert.h>
@@ -83,6 +84,56 @@ static void sink_head(void *context, struct coord_head *head)
     }
 }
 
+/* Times of the stream's events, as pieces: workers send one event a piece. */
+static void time_events(struct coord_request *request)
+{
+    int64_t now = reactor_now(request->worker->reactor);
+    coord_slice labels[] = {request->model_label, coord_slice_of(request->api->name)};
+
+    if (request->gaps) {
+        metric_series_add(request->gaps, (double)(now - request->last_data_ns) / 1e9);
+    } else {
+        coord_metric_add(families()->time_to_first_token_seconds, (double)(now - request->began_ns) / 1e9, labels);
+        request->gaps = metric_series_of(families()->inter_token_latency_seconds, labels);
+    }
+    request->last_data_ns = now;
+}
+
+/* Streams of Responses number their events; the one that we may have to end with goes on from the last. */
+static void note_sequence(struct coord_request *request, coord_slice bytes)
+{
+    static const char number[] = "\"sequence_number\":", id[] = "\"id\":\"resp";
+    const char *end = bytes.data + bytes.size, *found, *from = bytes.data;
+
+    for (; (found = memmem(from, (size_t)(end - from), number, sizeof number - 1)); from = found + 1) {
+        int64_t value = 0;
+        const char *at = found + sizeof number - 1;
+
+        for (; at < end && *at == ' '; at++)
+            ;
+        for (; at < end && *at >= '0' && *at <= '9' && value < INT64_MAX / 16; at++)
+            value = 10 * value + (*at - '0');
+        if (value > request->sequence)
+            request->sequence = value;
+    }
+    found = request->response_id[0] ? NULL : memmem(bytes.data, bytes.size, id, sizeof id - 1);
+    if (found) {
+        const char *begin = found + sizeof id - 5, *stop = memchr(begin, '"', (size_t)(end - begin));
+
+        if (stop && (size_t)(stop - begin) < sizeof request->response_id)
+            memcpy(request->response_id, begin, (size_t)(stop - begin));
+    }
+}
+
+static void note_events(struct coord_request *request, coord_slice bytes)
+{
+    note_tail(request, bytes);
+    if (request->answer_status == 200)
+        time_events(request);
+    if (request->api->shape == SHAPE_RESPONSES)
+        note_sequence(request, bytes);
+}
+
 static void sink_data(void *context, coord_slice bytes)
 {
     struct coord_request *request = context;
@@ -91,7 +142,7 @@ static void sink_data(void *context, coord_slice bytes)
     if (!request->exchange || !request->answer_begun || request->answer_over)
         return;
     if (request->answer_events)
-        note_tail(request, bytes);
+        note_events(request, bytes);
     if (request->first_byte_ns == 0)
         request->first_byte_ns = reactor_now(request->worker->reactor);
     queued = exchange_write(request->exchange, bytes);
@@ -126,7 +177,9 @@ static void sink_abort(void *context)
     struct api_error error = {.status = request->failure.status,
                               .code = request->failure.code,
                               .message = request->failure.message,
-                              .request_id = request->id};
+                              .request_id = request->id,
+                              .response_id = coord_slice_of(request->response_id),
+                              .sequence = request->sequence + 1};
 
     if (request->answer_over || !request->answer_begun)
         return;

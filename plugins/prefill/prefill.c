@@ -9,6 +9,7 @@
 
 #include <coordinator/metric.h>
 #include <coordinator/plugin.h>
+#include <coordinator/usage.h>
 
 #include <stdlib.h>
 
@@ -167,12 +168,10 @@ static const char *place_params(const struct prefill *self, coord_request *reque
 /* Decision 36. */
 static coord_status note_missing(const struct prefill *self, coord_request *request, coord_call *call)
 {
-    coord_slice model = coord_request_model(request), params;
+    coord_slice model = coord_request_model_label(request), params;
 
     if (!(coord_connector_flags(self->kv) & COORD_CONNECTOR_READS_ANSWER) || coord_request_kv_params(request, &params) == COORD_OK)
         return COORD_OK;
-    if (model.size == 0)
-        model = coord_slice_of("unknown");
     coord_metric_add(self->missing, 1, &model);
     if (self->require_transfer)
         return coord_call_fail_answer(call, "no kv_transfer_params, and require_kv_transfer is set");
@@ -181,9 +180,10 @@ static coord_status note_missing(const struct prefill *self, coord_request *requ
     return COORD_OK;
 }
 
-static coord_status read_answer(const struct prefill *self, coord_request *request, coord_call *call)
+static coord_status read_answer(const struct prefill *self, coord_request *request, const struct leg_row *row, coord_call *call)
 {
     coord_status status = coord_call_require_ok(call);
+    coord_usage usage = {.size = sizeof usage};
     coord_document *answer;
 
     if (status != COORD_OK)
@@ -191,6 +191,8 @@ static coord_status read_answer(const struct prefill *self, coord_request *reque
     answer = coord_call_document(call);
     if (!answer || (coord_document_type(answer, "") != COORD_JSON_OBJECT && coord_document_type(answer, "") != COORD_JSON_NULL))
         return coord_call_fail_answer(call, "a JSON object is due");
+    if (coord_usage_read(row->api, coord_call_body(call), &usage) == COORD_OK)
+        coord_request_note_usage(request, COORD_PHASE_PREFILL, &usage);
     status = coord_connector_read_prefill(self->kv, request, answer, call);
     return status == COORD_OK ? note_missing(self, request, call) : status;
 }
@@ -225,7 +227,7 @@ static coord_status prefill_execute(void *state, coord_request *request)
     coord_document_free(leg);
     if (status == COORD_OK)
         status = coord_call_run(call);
-    return status == COORD_OK ? read_answer(self, request, call) : status;
+    return status == COORD_OK ? read_answer(self, request, row, call) : status;
 }
 
 static const coord_step_type PREFILL = {
