@@ -4,18 +4,23 @@
 #include <coordinator/document.h>
 
 #define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define CHAT_PROMPT                                                                                                            \
-    NAMES("/messages", "/tools", "/tool_choice", "/documents", "/chat_template", "/chat_template_kwargs", "/mm_processor_kwargs",   \
-          "/add_generation_prompt", "/continue_final_message", "/add_special_tokens", "/reasoning_effort", "/response_format")
+#define CHAT_PROMPT                                                                                                    \
+    NAMES("/messages", "/tools", "/tool_choice", "/documents", "/chat_template", "/chat_template_kwargs",              \
+          "/mm_processor_kwargs", "/add_generation_prompt", "/continue_final_message", "/add_special_tokens",          \
+          "/reasoning_effort", "/response_format")
 
 static const struct api APIS[] = {
-    {COORD_API_CHAT_COMPLETIONS, "/v1/chat/completions", "chat_completions", "chat_completions", SHAPE_OPENAI, "[DONE]", CHAT_PROMPT},
+    {COORD_API_CHAT_COMPLETIONS, "/v1/chat/completions", "chat_completions", "chat_completions", SHAPE_OPENAI, "[DONE]",
+     CHAT_PROMPT},
     {COORD_API_COMPLETIONS, "/v1/completions", "completions", "completions", SHAPE_OPENAI, "[DONE]", NAMES("/prompt")},
     {COORD_API_RESPONSES, "/v1/responses", "responses", "unknown", SHAPE_RESPONSES, NULL,
-     NAMES("/input", "/instructions", "/tools", "/tool_choice", "/chat_template", "/chat_template_kwargs", "/mm_processor_kwargs", "/text", "/reasoning")},
+     NAMES("/input", "/instructions", "/tools", "/tool_choice", "/chat_template", "/chat_template_kwargs",
+           "/mm_processor_kwargs", "/text", "/reasoning")},
     {COORD_API_MESSAGES, "/v1/messages", "messages", "unknown", SHAPE_ANTHROPIC, "message_stop",
-     NAMES("/system", "/messages", "/tools", "/tool_choice", "/chat_template", "/chat_template_kwargs", "/mm_processor_kwargs", "/thinking")},
-    {COORD_API_GENERATE, "/inference/v1/generate", "vllm_generate", "generate", SHAPE_OPENAI, "[DONE]", NAMES("/token_ids", "/features")},
+     NAMES("/system", "/messages", "/tools", "/tool_choice", "/chat_template", "/chat_template_kwargs",
+           "/mm_processor_kwargs", "/thinking")},
+    {COORD_API_GENERATE, "/inference/v1/generate", "vllm_generate", "generate", SHAPE_OPENAI, "[DONE]",
+     NAMES("/token_ids", "/features")},
 };
 
 static const struct api NONE = {0, "", "unknown", "unknown", SHAPE_OPENAI, NULL, NULL};
@@ -86,7 +91,8 @@ const struct guarded_member *guarded_member_find(coord_slice name)
     for (size_t i = 0; i < sizeof GUARDED / sizeof *GUARDED; i++) {
         size_t size = strlen(GUARDED[i].name);
 
-        if (name.size >= size && memcmp(name.data, GUARDED[i].name, size) == 0 && (GUARDED[i].prefix || name.size == size))
+        if (name.size >= size && memcmp(name.data, GUARDED[i].name, size) == 0 &&
+            (GUARDED[i].prefix || name.size == size))
             return &GUARDED[i];
     }
     return NULL;
@@ -198,8 +204,9 @@ static bool append_response_failed(const struct api_error *error, struct buffer 
     coord_json_close(json);
     coord_json_close(json);
     coord_json_close(json);
-    done = json && coord_json_end(json, &text) == COORD_OK && buffer_append_text(out, "event: response.failed\ndata: ") &&
-           buffer_append_slice(out, text) && buffer_append_text(out, "\n\n");
+    done = json && coord_json_end(json, &text) == COORD_OK &&
+           buffer_append_text(out, "event: response.failed\ndata: ") && buffer_append_slice(out, text) &&
+           buffer_append_text(out, "\n\n");
     coord_json_free(json);
     return done;
 }

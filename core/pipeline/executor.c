@@ -16,7 +16,8 @@ static int64_t now(const struct coord_request *request) { return reactor_now_fre
 
 static void count_step_error(const struct step *step, enum error_class class)
 {
-    coord_metric_add(families()->step_errors_total, 1, (coord_slice[]){coord_slice_of(step->id), coord_slice_of(error_class_name(class))});
+    coord_metric_add(families()->step_errors_total, 1,
+                     (coord_slice[]){coord_slice_of(step->id), coord_slice_of(error_class_name(class))});
 }
 
 static bool is_status(coord_status status) { return status <= COORD_DONE && status >= COORD_STATE; }
@@ -27,7 +28,8 @@ static void settle_failure(struct coord_request *request, const struct step *ste
     if (request->cancelled || request->failure.class != ERROR_NONE)
         return;
     request_fail(request, ERROR_INTERNAL, 500, NULL, "step %s failed without saying why", step->id);
-    request->failure.cause = is_status(status) ? arena_printf(&request->arena, "execute returned %d", status) : "execute returned an unknown status";
+    request->failure.cause = is_status(status) ? arena_printf(&request->arena, "execute returned %d", status)
+                                               : "execute returned an unknown status";
 }
 
 static coord_status run_step(struct coord_request *request, const struct step *step)
@@ -80,7 +82,9 @@ void executor_run(struct coord_request *request)
         return;
     }
     if (!request->answer_over && request->failure.class == ERROR_NONE)
-        request_fail(request, ERROR_INTERNAL, 500, NULL, status == COORD_DONE ? "step %s said that it had answered, but it had not" : "no step of the pipeline answered the request",
+        request_fail(request, ERROR_INTERNAL, 500, NULL,
+                     status == COORD_DONE ? "step %s said that it had answered, but it had not"
+                                          : "no step of the pipeline answered the request",
                      generation->steps[request->step_index].id);
     if (request->failure.class != ERROR_NONE)
         request_answer_failure(request);
@@ -124,7 +128,8 @@ void executor_detach(struct coord_request *of, struct detached *work)
     free(work);
 }
 
-coord_status coord_background(coord_request *request, void (*function)(coord_request *background, void *argument), void *argument_take, void (*release)(void *argument))
+coord_status coord_background(coord_request *request, void (*function)(coord_request *background, void *argument),
+                              void *argument_take, void (*release)(void *argument))
 {
     struct detached *work;
 

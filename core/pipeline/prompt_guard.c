@@ -29,8 +29,12 @@ static void report(struct coord_request *request, const struct step *step, const
     coord_slice id = coord_slice_of(step->id);
 
     coord_metric_add(families()->prompt_mutated_after_render_total, 1, (coord_slice[]){request->model_label, id});
-    coord_log(request, COORD_LOG_WARNING, "a step changed the prompt after it was rendered: prefill and decode will not see the same one; move the step before render",
-              (coord_field[]){LOG_TEXT_FIELD("step", id), LOG_TEXT_FIELD("member", coord_slice_of(member + 1)), LOG_TEXT_FIELD("model", request->model)}, 3);
+    coord_log(request, COORD_LOG_WARNING,
+              "a step changed the prompt after it was rendered: prefill and decode will not see the same one; move the "
+              "step before render",
+              (coord_field[]){LOG_TEXT_FIELD("step", id), LOG_TEXT_FIELD("member", coord_slice_of(member + 1)),
+                              LOG_TEXT_FIELD("model", request->model)},
+              3);
 }
 
 void prompt_guard_after(struct coord_request *request, const struct step *step, bool had_ids)

@@ -51,7 +51,8 @@ static bool ran(const struct coord_request *request, const char *type)
 /* What the client was told: prefill's count, where there is one (decision 34). */
 static uint64_t told_cached(const struct coord_request *request)
 {
-    return request->prefill_usage.said & COORD_USAGE_CACHED ? request->prefill_usage.cached : request->decode_usage.cached;
+    return request->prefill_usage.said & COORD_USAGE_CACHED ? request->prefill_usage.cached
+                                                            : request->decode_usage.cached;
 }
 
 static void move_metrics(const struct coord_request *request)
@@ -67,10 +68,13 @@ static void move_metrics(const struct coord_request *request)
     coord_metric_add(family->request_total, 1, &model);
     coord_metric_add(family->request_duration_seconds, seconds(total), &model);
     coord_metric_add(family->request_size_bytes, (double)request->bytes_in, &model);
-    coord_metric_add(family->response_size_bytes, (double)request->bytes_out, (coord_slice[]){coord_slice_of(request->stream ? "true" : "false")});
-    coord_metric_add(family->orchestration_overhead_seconds, seconds(total - parse - step_time(request)), (coord_slice[]){coord_slice_of(request->api->route)});
+    coord_metric_add(family->response_size_bytes, (double)request->bytes_out,
+                     (coord_slice[]){coord_slice_of(request->stream ? "true" : "false")});
+    coord_metric_add(family->orchestration_overhead_seconds, seconds(total - parse - step_time(request)),
+                     (coord_slice[]){coord_slice_of(request->api->route)});
     if (class != ERROR_NONE)
-        coord_metric_add(family->request_error_total, 1, (coord_slice[]){model, coord_slice_of(error_class_name(class))});
+        coord_metric_add(family->request_error_total, 1,
+                         (coord_slice[]){model, coord_slice_of(error_class_name(class))});
     if (path)
         coord_metric_add(family->execution_path_total, 1, (coord_slice[]){model, coord_slice_of(path)});
     if (request->has_token_ids && ran(request, "render"))
@@ -202,7 +206,8 @@ static void write_line(const struct coord_request *request)
     coord_log(request, COORD_LOG_INFO, "request", fields, count);
 }
 
-static void put_count(coord_field *fields, size_t *count, const char *name, const coord_usage *usage, uint32_t what, uint64_t value)
+static void put_count(coord_field *fields, size_t *count, const char *name, const coord_usage *usage, uint32_t what,
+                      uint64_t value)
 {
     if (usage->said & what)
         fields[(*count)++] = (coord_field)LOG_INT_FIELD(name, value);
@@ -212,7 +217,8 @@ static void put_count(coord_field *fields, size_t *count, const char *name, cons
 static void write_usage(const struct coord_request *request)
 {
     const struct settings *settings = request->generation->settings;
-    const struct header *tenant = settings->log_tenant_header.size > 0 ? headers_find(&request->headers, settings->log_tenant_header) : NULL;
+    const struct header *tenant =
+        settings->log_tenant_header.size > 0 ? headers_find(&request->headers, settings->log_tenant_header) : NULL;
     const coord_usage *prefill = &request->prefill_usage, *decode = &request->decode_usage;
     char legs[TIMES_SIZE];
     const char *path = path_taken(request);

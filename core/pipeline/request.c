@@ -120,7 +120,8 @@ static void read_trace(struct coord_request *request)
         request->tracestate = state->value;
 }
 
-struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api, coord_slice id)
+struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api,
+                                  coord_slice id)
 {
     struct coord_request *request = make(worker, api, id);
 
@@ -143,7 +144,8 @@ struct coord_request *request_new(struct worker *worker, struct exchange *exchan
 
 static coord_status fail_json(struct coord_request *request, size_t offset, const char *reason)
 {
-    return request_fail(request, ERROR_BAD_REQUEST, 400, "invalid_json", "the request body is not valid JSON: %s at byte %zu", reason, offset);
+    return request_fail(request, ERROR_BAD_REQUEST, 400, "invalid_json",
+                        "the request body is not valid JSON: %s at byte %zu", reason, offset);
 }
 
 /* One pass over the top-level members: repeats of guarded ones are refused, engine-owned ones noted. */
@@ -161,7 +163,8 @@ static bool check_members(struct coord_request *request, bool *owned)
             continue;
         assert((size_t)(member - first) < sizeof seen);
         if (seen[member - first] && !member->prefix) {
-            request_fail(request, ERROR_BAD_REQUEST, 400, NULL, "the member \"%.*s\" stands in the request more than once", COORD_FMT(key));
+            request_fail(request, ERROR_BAD_REQUEST, 400, NULL,
+                         "the member \"%.*s\" stands in the request more than once", COORD_FMT(key));
             request->failure.param = arena_printf(&request->arena, "/%.*s", COORD_FMT(key));
             return false;
         }
@@ -252,7 +255,8 @@ bool request_open(struct coord_request *request)
 
 /* ---- Failing ---- */
 
-coord_status request_fail(struct coord_request *request, enum error_class class, int32_t status, const char *code, const char *format, ...)
+coord_status request_fail(struct coord_request *request, enum error_class class, int32_t status, const char *code,
+                          const char *format, ...)
 {
     struct failure *failure = &request->failure;
     struct buffer text = {.limit = MESSAGE_LIMIT};
@@ -296,8 +300,10 @@ void request_answer_failure(struct coord_request *request)
     if (text.size == 0 && api_error_body(request->api, &error, &body))
         text = buffer_slice(&body);
     if (cors_allow(&headers, &request->headers, request->generation->settings) &&
-        headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"), (coord_slice)COORD_SLICE("application/json")) &&
-        headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), request->id) && headers_copy(&headers, &failure->headers) &&
+        headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"),
+                             (coord_slice)COORD_SLICE("application/json")) &&
+        headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), request->id) &&
+        headers_copy(&headers, &failure->headers) &&
         exchange_answer(request->exchange, failure->status, &headers, text) == COORD_OK)
         request->chain.over = true;
     else
@@ -561,7 +567,10 @@ int64_t coord_request_time_left(const coord_request *request)
     return INT64_MAX;
 }
 
-coord_status coord_request_check(const coord_request *request) { return request->cancelled ? COORD_CANCELLED : COORD_OK; }
+coord_status coord_request_check(const coord_request *request)
+{
+    return request->cancelled ? COORD_CANCELLED : COORD_OK;
+}
 
 coord_status coord_request_wrap(coord_request *request, const coord_writer_type *type, void *state)
 {

@@ -10,49 +10,14 @@
 
 #include <assert.h>
 
-/* Keeps the last bytes of the answer: they tell whether it stands at an event's end, and whether its last event came. */
-static void note_tail(struct coord_request *request, coord_slice bytes)
-{
-    size_t room = sizeof request->answer_tail;
-    size_t keep;
-
-    if (bytes.size >= room) {
-        memcpy(request->answer_tail, bytes.data + bytes.size - room, room);
-        request->answer_tail_size = room;
-        return;
-    }
-    keep = request->answer_tail_size < room - bytes.size ? request->answer_tail_size : room - bytes.size;
-    memmove(request->answer_tail, request->answer_tail + request->answer_tail_size - keep, keep);
-    memcpy(request->answer_tail + keep, bytes.data, bytes.size);
-    request->answer_tail_size = keep + bytes.size;
-}
-
-/* One line end off the end of the text: CRLF, LF or CR. */
-static size_t without_line_end(const char *text, size_t size)
-{
-    if (size > 0 && text[size - 1] == '\n')
-        size--;
-    else
-        return size > 0 && text[size - 1] == '\r' ? size - 1 : size;
-    return size > 0 && text[size - 1] == '\r' ? size - 1 : size;
-}
-
-/* Nothing sent yet, or the last line sent was blank. */
-static bool at_event_boundary(const struct coord_request *request)
-{
-    size_t size = request->answer_tail_size;
-    size_t before = without_line_end(request->answer_tail, size);
-
-    return size == 0 || (before < size && (before == 0 || request->answer_tail[before - 1] == '\n' || request->answer_tail[before - 1] == '\r'));
-}
-
 /* The client has had a 200 and comments: an event stream goes on from there, anything else is told in it. */
 static void go_on_from_heartbeat(struct coord_request *request, const struct coord_head *head)
 {
     request->early = false;
     if (head->status == 200 && coord_head_is_event_stream(head))
         return;
-    request_fail(request, head->status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX, head->status >= 400 ? head->status : 502, NULL,
+    request_fail(request, head->status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX,
+                 head->status >= 400 ? head->status : 502, NULL,
                  "the worker answered HTTP %d instead of an event stream", head->status);
     chain_abort(&request->chain);
     client_sink.finished(request);
@@ -127,7 +92,7 @@ static void note_sequence(struct coord_request *request, coord_slice bytes)
 
 static void note_events(struct coord_request *request, coord_slice bytes)
 {
-    note_tail(request, bytes);
+    tail_note(&request->answer_tail, bytes);
     if (request->answer_status == 200)
         time_events(request);
     if (request->api->shape == SHAPE_RESPONSES)
@@ -146,8 +111,8 @@ static void sink_data(void *context, coord_slice bytes)
     if (request->first_byte_ns == 0)
         request->first_byte_ns = reactor_now(request->worker->reactor);
     queued = exchange_write(request->exchange, bytes);
-    if (queued >= request->generation->settings->response.buffer_high && request->relaying && !request->relaying->paused &&
-        request->relaying->leg) {
+    if (queued >= request->generation->settings->response.buffer_high && request->relaying &&
+        !request->relaying->paused && request->relaying->leg) {
         request->relaying->paused = true;
         leg_pause(request->relaying->leg);
     }
@@ -169,7 +134,7 @@ static void sink_end(void *context)
         exchange_end(request->exchange);
 }
 
-/* An event stream at an event's end gets one error event and a clean end; anything else is cut. */
+/* An event stream that stops at an event's end, for the worker and for the client, gets one error event and a clean end; anything else is cut. */
 static void sink_abort(void *context)
 {
     struct coord_request *request = context;
@@ -187,8 +152,9 @@ static void sink_abort(void *context)
     request->answer_aborted = true;
     if (!request->exchange)
         return;
-    if (request->answer_events && request->failure.class != ERROR_NONE && request->generation->settings->response.stream_error_event &&
-        at_event_boundary(request) && api_error_event(request->api, &error, &event)) {
+    if (request->answer_events && request->failure.class != ERROR_NONE &&
+        request->generation->settings->response.stream_error_event && tail_at_boundary(&request->answer_tail) &&
+        tail_at_boundary(&request->worker_tail) && api_error_event(request->api, &error, &event)) {
         exchange_write(request->exchange, buffer_slice(&event));
         exchange_end(request->exchange);
     } else {

@@ -69,12 +69,16 @@ void stateful_check(struct coord_request *request)
     coord_slice input;
 
     if (is_set(request, "/previous_response_id"))
-        refuse(request, "/previous_response_id", "%s is not supported: no response is stored here; send the whole conversation in input", "previous_response_id");
+        refuse(request, "/previous_response_id",
+               "%s is not supported: no response is stored here; send the whole conversation in input",
+               "previous_response_id");
     else if (is_set(request, "/conversation"))
-        refuse(request, "/conversation", "%s is not supported: no conversation is stored here; send it whole in input", "conversation");
+        refuse(request, "/conversation", "%s is not supported: no conversation is stored here; send it whole in input",
+               "conversation");
     else if (is_set(request, "/background") && !is_false(request, "/background"))
         refuse(request, "/background", "%s is not supported: leave it out or set it to false", "background");
-    else if (type != COORD_JSON_ABSENT && type != COORD_JSON_NULL && type != COORD_JSON_STRING && type != COORD_JSON_ARRAY)
+    else if (type != COORD_JSON_ABSENT && type != COORD_JSON_NULL && type != COORD_JSON_STRING &&
+             type != COORD_JSON_ARRAY)
         refuse(request, "/input", "%s must be a string or an array", "input");
     else if (type == COORD_JSON_ARRAY && coord_document_get(request->body, "/input", &input) == COORD_OK &&
              memmem(input.data, input.size, "file_id", 7) && any_object_has_file(input))

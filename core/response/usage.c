@@ -10,7 +10,7 @@ static const char *const PLACES[] = {"/usage", "/response/usage", "/message/usag
 /* How an API spells its counts, below the block. */
 struct usage_row {
     int32_t api;
-    const char *prompt;  /* NULL: the sum of Messages */
+    const char *prompt; /* NULL: the sum of Messages */
     const char *output;
     const char *details; /* the object that holds the cached count; NULL: none */
 };
@@ -31,7 +31,10 @@ static const struct usage_row *row_of(int32_t api)
     return &ROWS[0];
 }
 
-bool coord_usage_maybe(coord_slice bytes) { return bytes.size > 0 && memmem(bytes.data, bytes.size, "usage", 5) != NULL; }
+bool coord_usage_maybe(coord_slice bytes)
+{
+    return bytes.size > 0 && memmem(bytes.data, bytes.size, "usage", 5) != NULL;
+}
 
 static const char *place_of(coord_document *document)
 {
@@ -50,7 +53,8 @@ static bool count_at(coord_document *document, const char *place, const char *na
 }
 
 /* Takes a count over if the block says it. */
-static void take(coord_document *document, const char *place, const char *name, coord_usage *usage, uint32_t what, uint64_t *count)
+static void take(coord_document *document, const char *place, const char *name, coord_usage *usage, uint32_t what,
+                 uint64_t *count)
 {
     if (count_at(document, place, name, count))
         usage->said |= what;
@@ -70,7 +74,8 @@ static void read_messages(coord_document *document, const char *place, coord_usa
     };
     uint64_t count;
 
-    if (count_at(document, place, PARTS[0].name, &count)) { /* a block with an input count is a whole snapshot of the prompt */
+    if (count_at(document, place, PARTS[0].name,
+                 &count)) { /* a block with an input count is a whole snapshot of the prompt */
         usage->parts = 0;
         usage->cache_read = usage->cache_creation = 0;
     }
@@ -127,7 +132,8 @@ bool coord_usage_is_frame(coord_slice json)
 {
     coord_document *document = coord_document_parse_new(json, NULL, NULL);
     bool is = document && coord_document_type(document, "/usage") == COORD_JSON_OBJECT &&
-              coord_document_type(document, "/choices") == COORD_JSON_ARRAY && coord_document_count(document, "/choices") == 0;
+              coord_document_type(document, "/choices") == COORD_JSON_ARRAY &&
+              coord_document_count(document, "/choices") == 0;
 
     coord_document_free(document);
     return is;
@@ -144,7 +150,8 @@ static coord_status set_count(coord_document *document, const char *place, const
 }
 
 /* COORD_END: it says so already. */
-static coord_status edit_details(const struct usage_row *row, coord_document *document, const char *place, uint64_t cached)
+static coord_status edit_details(const struct usage_row *row, coord_document *document, const char *place,
+                                 uint64_t cached)
 {
     char details[96], member[96];
     uint64_t was;

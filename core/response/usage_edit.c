@@ -51,7 +51,8 @@ static void pass_event(struct editor *self, coord_writer *writer, const coord_ss
     }
     if (self->drops && coord_usage_is_frame(event->data))
         return;
-    if (self->writes_cached && event->data_raw.size > 0 && coord_usage_edit_cached(api, event->data_raw, self->cached, &edited, &size) == COORD_OK)
+    if (self->writes_cached && event->data_raw.size > 0 &&
+        coord_usage_edit_cached(api, event->data_raw, self->cached, &edited, &size) == COORD_OK)
         pass_edited(writer, event, (coord_slice){edited, size});
     else
         coord_writer_pass(writer, event->raw);
@@ -115,8 +116,8 @@ static void end_json(struct editor *self, coord_writer *writer)
     char *edited = NULL;
     size_t size = 0;
 
-    if (coord_usage_maybe(body) &&
-        coord_usage_edit_cached(coord_request_api(coord_writer_request(writer)), body, self->cached, &edited, &size) == COORD_OK)
+    if (coord_usage_maybe(body) && coord_usage_edit_cached(coord_request_api(coord_writer_request(writer)), body,
+                                                           self->cached, &edited, &size) == COORD_OK)
         body = (coord_slice){edited, size};
     coord_writer_pass(writer, body);
     free(edited);

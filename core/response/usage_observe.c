@@ -39,7 +39,8 @@ static bool ends_an_event(coord_slice piece)
 
 bool usage_can_skip(const coord_sse *sse, coord_slice piece)
 {
-    return (!sse || (coord_sse_at_boundary(sse) && coord_sse_rest(sse).size == 0)) && ends_an_event(piece) && !coord_usage_maybe(piece);
+    return (!sse || (coord_sse_at_boundary(sse) && coord_sse_rest(sse).size == 0)) && ends_an_event(piece) &&
+           !coord_usage_maybe(piece);
 }
 
 static void observe_head(coord_writer *writer, coord_head *head)
@@ -97,7 +98,8 @@ static void observe_end(coord_writer *writer)
     coord_sse_event event = {.size = sizeof event};
 
     if (self->form == FORM_JSON && !self->blind && coord_usage_maybe(buffer_slice(&self->body)))
-        (void)coord_usage_read(coord_request_api(coord_writer_request(writer)), buffer_slice(&self->body), &self->usage);
+        (void)coord_usage_read(coord_request_api(coord_writer_request(writer)), buffer_slice(&self->body),
+                               &self->usage);
     while (self->sse && !self->blind && coord_sse_last(self->sse, &event) == COORD_OK)
         look(self, writer, &event);
     tell(self, writer);

@@ -53,7 +53,8 @@ static const struct leg_row ROWS[] = {
      .object = "/sampling_params",
      .caps = NAMES("/sampling_params/max_tokens"),
      .ones = NAMES("/sampling_params/n", "/sampling_params/best_of"),
-     .removed = NAMES("/sampling_params/min_tokens", "/stream_options", "/sampling_params/logprobs", "/sampling_params/prompt_logprobs"),
+     .removed = NAMES("/sampling_params/min_tokens", "/stream_options", "/sampling_params/logprobs",
+                      "/sampling_params/prompt_logprobs"),
      .falses = NAMES("/stream")},
 };
 
@@ -87,7 +88,8 @@ coord_status leg_cap(coord_request *request, const struct leg_row *row, coord_do
     return coord_fail_member(request, status, at, NULL);
 }
 
-coord_status leg_add_token_ids(coord_request *request, const struct leg_row *row, coord_document *body, const char *params_at)
+coord_status leg_add_token_ids(coord_request *request, const struct leg_row *row, coord_document *body,
+                               const char *params_at)
 {
     coord_slice ids;
     uint64_t count;

@@ -80,7 +80,8 @@ static coord_status plan_stream(struct parity_plan *plan, coord_document *leg)
     }
     include = flag_at(leg, "/stream_options/include_usage");
     continuous = flag_at(leg, "/stream_options/continuous_usage_stats");
-    if (type != COORD_JSON_OBJECT || include == FLAG_MALFORMED || continuous == FLAG_MALFORMED || (continuous == FLAG_TRUE && include != FLAG_TRUE)) {
+    if (type != COORD_JSON_OBJECT || include == FLAG_MALFORMED || continuous == FLAG_MALFORMED ||
+        (continuous == FLAG_TRUE && include != FLAG_TRUE)) {
         plan->checks = false; /* the worker's own answer, and no other usage than the client asked for */
         return COORD_OK;
     }
@@ -105,7 +106,8 @@ static bool forwards_ids(const struct leg_row *row, coord_document *leg)
     return coord_document_type(leg, "/kv_transfer_params/prompt_token_ids") != COORD_JSON_ABSENT;
 }
 
-struct parity_plan *parity_prepare(const struct parity *parity, coord_request *request, const struct leg_row *row, coord_document *leg)
+struct parity_plan *parity_prepare(const struct parity *parity, coord_request *request, const struct leg_row *row,
+                                   coord_document *leg)
 {
     struct parity_plan *plan = coord_request_alloc(request, sizeof *plan);
     coord_slice ids;
@@ -117,7 +119,8 @@ struct parity_plan *parity_prepare(const struct parity *parity, coord_request *r
     }
     plan->parity = parity;
     plan->request = request;
-    plan->checks = parity->mode != PARITY_OFF && coord_request_token_ids(request, &ids, &plan->expected) == COORD_OK && plan->expected > 0;
+    plan->checks = parity->mode != PARITY_OFF && coord_request_token_ids(request, &ids, &plan->expected) == COORD_OK &&
+                   plan->expected > 0;
     if (plan->checks && row->usage_on_request && coord_request_stream(request))
         status = plan_stream(plan, leg);
     if (coord_fail_member(request, status, "/stream_options", NULL) != COORD_OK)
@@ -132,8 +135,11 @@ static const struct {
     int32_t api;
     const char *name;
 } API_NAMES[] = {
-    {COORD_API_CHAT_COMPLETIONS, "chat_completions"}, {COORD_API_COMPLETIONS, "completions"}, {COORD_API_RESPONSES, "responses"},
-    {COORD_API_MESSAGES, "messages"},                 {COORD_API_GENERATE, "vllm_generate"},
+    {COORD_API_CHAT_COMPLETIONS, "chat_completions"},
+    {COORD_API_COMPLETIONS, "completions"},
+    {COORD_API_RESPONSES, "responses"},
+    {COORD_API_MESSAGES, "messages"},
+    {COORD_API_GENERATE, "vllm_generate"},
 };
 
 static coord_slice api_name(int32_t api)
@@ -150,22 +156,25 @@ static void report(const struct parity_plan *plan, uint64_t reported)
     coord_request *request = plan->request;
     coord_slice api = api_name(coord_request_api(request)), step = coord_slice_of(parity->step);
     coord_slice forwarded = coord_slice_of(plan->ids_forwarded ? "true" : "false");
-    const char *why = plan->ids_forwarded ? "decode ignored the token ids that it was given (echo, or content that is no text)"
-                                          : "the render tier and decode render differently: compare tokenizer, chat template, engine version and template kwargs";
+    const char *why = plan->ids_forwarded
+                          ? "decode ignored the token ids that it was given (echo, or content that is no text)"
+                          : "the render tier and decode render differently: compare tokenizer, chat template, engine "
+                            "version and template kwargs";
 
     coord_metric_add(parity->mismatches, 1, (coord_slice[]){coord_request_model_label(request), api, forwarded});
     if (parity->mode == PARITY_ERROR)
         coord_metric_add(parity->step_errors, 1, (coord_slice[]){step, coord_slice_of("prompt_token_mismatch")});
-    coord_log(request, COORD_LOG_WARNING, "prompt token mismatch",
-              (coord_field[]){{.name = "model", .type = COORD_FIELD_TEXT, .text = coord_request_model(request)},
-                              {.name = "api", .type = COORD_FIELD_TEXT, .text = api},
-                              {.name = "step", .type = COORD_FIELD_TEXT, .text = step},
-                              {.name = "mode", .type = COORD_FIELD_TEXT, .text = coord_slice_of(PARITY_MODES[parity->mode])},
-                              {.name = "expected", .type = COORD_FIELD_INT, .number = (int64_t)plan->expected},
-                              {.name = "reported", .type = COORD_FIELD_INT, .number = (int64_t)reported},
-                              {.name = "ids_forwarded", .type = COORD_FIELD_TEXT, .text = forwarded},
-                              {.name = "why", .type = COORD_FIELD_TEXT, .text = coord_slice_of(why)}},
-              8);
+    coord_log(
+        request, COORD_LOG_WARNING, "prompt token mismatch",
+        (coord_field[]){{.name = "model", .type = COORD_FIELD_TEXT, .text = coord_request_model(request)},
+                        {.name = "api", .type = COORD_FIELD_TEXT, .text = api},
+                        {.name = "step", .type = COORD_FIELD_TEXT, .text = step},
+                        {.name = "mode", .type = COORD_FIELD_TEXT, .text = coord_slice_of(PARITY_MODES[parity->mode])},
+                        {.name = "expected", .type = COORD_FIELD_INT, .number = (int64_t)plan->expected},
+                        {.name = "reported", .type = COORD_FIELD_INT, .number = (int64_t)reported},
+                        {.name = "ids_forwarded", .type = COORD_FIELD_TEXT, .text = forwarded},
+                        {.name = "why", .type = COORD_FIELD_TEXT, .text = coord_slice_of(why)}},
+        8);
 }
 
 static void seen(coord_request *request, const coord_usage *usage, void *argument)
@@ -181,7 +190,8 @@ static void seen(coord_request *request, const coord_usage *usage, void *argumen
 coord_status parity_wrap(struct parity_plan *plan)
 {
     coord_usage prefill = {.size = sizeof prefill};
-    bool cached = coord_request_usage(plan->request, COORD_PHASE_PREFILL, &prefill) == COORD_OK && (prefill.said & COORD_USAGE_CACHED);
+    bool cached = coord_request_usage(plan->request, COORD_PHASE_PREFILL, &prefill) == COORD_OK &&
+                  (prefill.said & COORD_USAGE_CACHED);
     coord_status status = coord_usage_edit(plan->request, cached ? &prefill.cached : NULL, plan->drops);
 
     if (status == COORD_OK && plan->parity->mode != PARITY_OFF)

@@ -18,13 +18,13 @@ enum parity_mode { PARITY_OFF = 0, PARITY_WARN, PARITY_ERROR };
 extern const char *const PARITY_MODES[];
 
 /* The row for a step's param table. */
-#define PARITY_PARAM                                                                                                           \
-    {                                                                                                                          \
-        COORD_PARAM(ENUM, "prompt_token_parity",                                                                               \
-                    "Whether the prompt tokens that decode reports are compared with those that were rendered: off, warn (log and count) or "  \
-                    "error (count as a step error, too; the client never notices). The answer is looked through for usage."),  \
-            .fallback = "warn", .choices = PARITY_MODES, .needs = COORD_THING_TOKEN_IDS                                        \
-    }
+#define PARITY_PARAM                                                                                                   \
+    {COORD_PARAM(                                                                                                      \
+         ENUM, "prompt_token_parity",                                                                                  \
+         "Whether the prompt tokens that decode reports are compared with those that were rendered: off, warn (log "   \
+         "and count) or "                                                                                              \
+         "error (count as a step error, too; the client never notices). The answer is looked through for usage."),     \
+     .fallback = "warn", .choices = PARITY_MODES, .needs = COORD_THING_TOKEN_IDS}
 
 struct parity {
     enum parity_mode mode;
@@ -43,7 +43,8 @@ struct parity_plan;
  * Decides for this leg and, where usage has to be asked for, splices stream_options into `leg` (a clone: the request's body stays as it is).
  * NULL: the request has failed. [fiber]
  */
-struct parity_plan *parity_prepare(const struct parity *parity, coord_request *request, const struct leg_row *row, coord_document *leg);
+struct parity_plan *parity_prepare(const struct parity *parity, coord_request *request, const struct leg_row *row,
+                                   coord_document *leg);
 
 /* Wraps the writers that the plan needs, before the answer's head. COORD_OK or COORD_FAIL. [fiber] */
 coord_status parity_wrap(struct parity_plan *plan);

@@ -56,7 +56,8 @@ static void count(const struct conditional *self, const char *result)
 }
 
 /* The worker's head decides. */
-static coord_status act_on_head(const struct conditional *self, coord_request *request, coord_call *call, struct parity_plan *plan)
+static coord_status act_on_head(const struct conditional *self, coord_request *request, coord_call *call,
+                                struct parity_plan *plan)
 {
     int32_t status = coord_call_status(call);
 
@@ -92,7 +93,8 @@ static coord_status conditional_execute(void *state, coord_request *request)
         plan = parity_prepare(&self->parity, request, row, leg);
     if (plan && (coord_call_set_header(call, "prefer", (coord_slice)COORD_SLICE("if-available")) != COORD_OK ||
                  coord_call_set_header(call, "accept-encoding", (coord_slice)COORD_SLICE("identity")) != COORD_OK ||
-                 coord_call_keep_query(call) != COORD_OK || coord_call_keep_failure(call) != COORD_OK || coord_call_set_body(call, leg) != COORD_OK))
+                 coord_call_keep_query(call) != COORD_OK || coord_call_keep_failure(call) != COORD_OK ||
+                 coord_call_set_body(call, leg) != COORD_OK))
         status = coord_fail(request, 500, NULL, "the probe could not be made");
     coord_document_free(leg);
     if (status != COORD_OK || !plan)
@@ -111,4 +113,5 @@ static const coord_step_type CONDITIONAL_DECODE = {
     .destroy = conditional_destroy,
 };
 
-COORD_PLUGIN(.name = "conditional-decode", .version = "0.1.0", .licence = "Apache-2.0", .steps = (const coord_step_type *const[]){&CONDITIONAL_DECODE, NULL})
+COORD_PLUGIN(.name = "conditional-decode", .version = "0.1.0", .licence = "Apache-2.0",
+             .steps = (const coord_step_type *const[]){&CONDITIONAL_DECODE, NULL})

@@ -15,9 +15,15 @@ struct decode {
 };
 
 static const coord_param PARAMS[] = {
-    {COORD_PARAM(STRING, "kv_connector", "How the KV cache gets from prefill to decode."), .fallback = "kv-shared-storage", .inherits = "kv_connector"},
-    {COORD_PARAM(BOOL, "forward_token_ids", "Whether decode gets the rendered ids on chat-shaped requests, too (kv_transfer_params.prompt_token_ids)."), .fallback = "false"},
-    {COORD_PARAM(BOOL, "retry_decode", "Whether the leg is repeated once when the worker closed without a byte of an answer."), .fallback = "false"},
+    {COORD_PARAM(STRING, "kv_connector", "How the KV cache gets from prefill to decode."),
+     .fallback = "kv-shared-storage", .inherits = "kv_connector"},
+    {COORD_PARAM(
+         BOOL, "forward_token_ids",
+         "Whether decode gets the rendered ids on chat-shaped requests, too (kv_transfer_params.prompt_token_ids)."),
+     .fallback = "false"},
+    {COORD_PARAM(BOOL, "retry_decode",
+                 "Whether the leg is repeated once when the worker closed without a byte of an answer."),
+     .fallback = "false"},
     PARITY_PARAM,
 };
 
@@ -31,12 +37,15 @@ static coord_status decode_create(const coord_config *config, void **state, coor
         goto fail;
     if (parity_create(&self->parity, config, error) != COORD_OK)
         goto fail;
-    if (coord_config_bool(config, "forward_token_ids", &self->forward_ids) != COORD_OK || coord_config_bool(config, "retry_decode", &self->retry) != COORD_OK) {
+    if (coord_config_bool(config, "forward_token_ids", &self->forward_ids) != COORD_OK ||
+        coord_config_bool(config, "retry_decode", &self->retry) != COORD_OK) {
         coord_error_set(error, "its params could not be read");
         goto fail;
     }
     if (coord_connector_flags(self->kv) & COORD_CONNECTOR_CONCURRENT) {
-        coord_error_set(error, "kv_connector %s needs prefill and decode in flight together: use the step prefill-decode", coord_connector_name(self->kv));
+        coord_error_set(error,
+                        "kv_connector %s needs prefill and decode in flight together: use the step prefill-decode",
+                        coord_connector_name(self->kv));
         goto fail;
     }
     *state = self;
@@ -91,4 +100,5 @@ static const coord_step_type DECODE = {
     .destroy = decode_destroy,
 };
 
-COORD_PLUGIN(.name = "decode", .version = "0.1.0", .licence = "Apache-2.0", .steps = (const coord_step_type *const[]){&DECODE, NULL})
+COORD_PLUGIN(.name = "decode", .version = "0.1.0", .licence = "Apache-2.0",
+             .steps = (const coord_step_type *const[]){&DECODE, NULL})
