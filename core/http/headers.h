@@ -26,7 +26,8 @@ void headers_init(struct headers *headers, struct arena *arena);
 /* Appends; copies name and value into the arena. False when memory is short. */
 bool headers_add(struct headers *headers, coord_slice name, coord_slice value) __attribute__((warn_unused_result));
 /* Appends without copying: both live as long as the list. */
-bool headers_add_borrowed(struct headers *headers, coord_slice name, coord_slice value) __attribute__((warn_unused_result));
+bool headers_add_borrowed(struct headers *headers, coord_slice name, coord_slice value)
+    __attribute__((warn_unused_result));
 /* Removes every field of that name, then appends one. */
 bool headers_set(struct headers *headers, coord_slice name, coord_slice value) __attribute__((warn_unused_result));
 /* Removes every field of that name; the number removed. */

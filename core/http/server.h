@@ -73,21 +73,23 @@ struct server_app {
 };
 
 struct server_options {
-    int listen_fd;                /* bound and listening, non-blocking; the server closes it */
+    int listen_fd;                  /* bound and listening, non-blocking; the server closes it */
     const struct tls_identity *tls; /* NULL: plain */
-    size_t connection_memory;     /* decision 68: 16 KiB */
-    unsigned connection_limit;    /* of this reactor */
-    size_t max_body;              /* bytes, for exchange_read_body and exchange_stream_body */
-    size_t output_high;           /* bytes queued at which exchange_write says so */
+    size_t connection_memory;       /* decision 68: 16 KiB */
+    unsigned connection_limit;      /* of this reactor */
+    size_t max_body;                /* bytes, for exchange_read_body and exchange_stream_body */
+    size_t output_high;             /* bytes queued at which exchange_write says so */
     size_t output_low;
-    int64_t read_timeout_ns;      /* 0: none. Head (close) and body (408), each from its first byte; idle keep-alive likewise */
+    int64_t
+        read_timeout_ns; /* 0: none. Head (close) and body (408), each from its first byte; idle keep-alive likewise */
     int64_t write_timeout_ns;     /* 0: none */
     bool keep_half_closed;        /* decision 55 */
     struct server_budget *budget; /* NULL: none */
 };
 
 /* NULL with `*reason` a static text when the library or memory refuses. `app` and what it points at outlive the server. */
-struct server *server_new(struct reactor *reactor, const struct server_options *options, const struct server_app *app, const char **reason);
+struct server *server_new(struct reactor *reactor, const struct server_options *options, const struct server_app *app,
+                          const char **reason);
 
 /* Stops taking connections: accepts what is queued until EAGAIN, then closes the listener; answers carry Connection: close from now on (decision 63). */
 void server_close_listener(struct server *server);
@@ -134,7 +136,8 @@ void exchange_hold(struct exchange *exchange);
  * Whole answer: copies everything. Content-Length is the server's business (also for HEAD, 204 and 304), Date and Connection
  * too. During an upload: decision 67. COORD_OK, COORD_STATE (answered already, gone), COORD_NO_MEMORY.
  */
-coord_status exchange_answer(struct exchange *exchange, int32_t status, const struct headers *headers, coord_slice body);
+coord_status exchange_answer(struct exchange *exchange, int32_t status, const struct headers *headers,
+                             coord_slice body);
 
 /*
  * Begins an answer whose body follows. `length`: -1 unknown (chunked, or close-delimited for HTTP/1.0), else exactly that many

@@ -13,9 +13,9 @@
 struct tls_identity;
 
 struct tls_options {
-    coord_slice directory;       /* holds tls.crt and tls.key; empty: a self-signed certificate in memory */
-    coord_slice min_version;     /* "", VersionTLS10 … VersionTLS13; default TLS 1.2 */
-    const coord_slice *suites;   /* Go's names; none: the library's default */
+    coord_slice directory;     /* holds tls.crt and tls.key; empty: a self-signed certificate in memory */
+    coord_slice min_version;   /* "", VersionTLS10 … VersionTLS13; default TLS 1.2 */
+    const coord_slice *suites; /* Go's names; none: the library's default */
     size_t suite_count;
     int64_t look_ns;             /* how often the files are looked at; 0: every 5 s */
     /* Called after a reload, with NULL on success or what went wrong. May be NULL. */

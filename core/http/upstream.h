@@ -3,7 +3,7 @@
  * data, end), so that a second transport can join the first. Nothing outside http/ sees a type of the library behind it.
  *
  * Life of a leg: leg_start → head (final head only, once) → data* → end (once, always, unless cancelled). No callback comes from inside leg_start,
- * leg_resume or leg_cancel. After leg_cancel returns no callback comes at all, and the connection is closed at once.
+ * leg_resume, leg_upload_more or leg_cancel. After leg_cancel returns no callback comes at all, and the connection is closed at once.
  * A leg is never sent twice here: a re-send is the caller's decision (decision 38).
  * Ownership: the caller owns `struct leg` memory from leg_start until end or leg_cancel, and all that its request points at
  * as long. Thread: [reactor].
@@ -22,7 +22,7 @@ struct leg;
 struct upstream_options {
     coord_slice url;                /* http(s)://host[:port][/prefix]; the prefix is kept for upstream_prefix */
     unsigned max_idle_connections;
-    int64_t idle_age_ns;            /* decision 39: connections idle for longer are not used again */
+    int64_t idle_age_ns;            /* decision 39: connections idle for longer are not used again; rounded down to whole seconds */
     int64_t connect_timeout_ns;     /* names included; 0: none */
     coord_slice ca_file;            /* https: empty: the system's */
     coord_slice client_cert_file;   /* https: empty: none */
@@ -48,7 +48,7 @@ enum leg_outcome {
     LEG_NO_ANSWER,         /* the connection ended before any byte of the answer: it may be repeated where that is safe */
     LEG_BROKEN,            /* reset, truncated or not HTTP, after the answer began */
     LEG_TLS,               /* handshake or certificate */
-    LEG_INTERNAL           /* memory, or the library failed */
+    LEG_INTERNAL           /* memory, or the library failed; or the owner broke off its upload */
 };
 
 struct leg_result {
@@ -95,7 +95,7 @@ struct client *client_new(struct reactor *reactor, struct resolver *resolver);
 /* No leg runs any more. NULL is allowed. */
 void client_free(struct client *client);
 
-/* The upstream with these options, shared by all that ask for the same ones; counted. NULL with `*reason` when the URL or a file is unusable. */
+/* The upstream with these options, shared by all that ask for the same ones; counted. NULL with `*reason`, valid until the next call, when the URL or a file is unusable. */
 struct upstream *upstream_open(struct client *client, const struct upstream_options *options, const char **reason);
 /* The last close frees it when its legs are over. NULL is allowed. */
 void upstream_close(struct upstream *upstream);
@@ -104,9 +104,10 @@ coord_slice upstream_authority(const struct upstream *upstream); /* host[:port] 
 
 size_t leg_size(void); /* bytes of a struct leg, for whoever gives the memory */
 
-/* Starts a leg in `memory` (leg_size() bytes, zeroed, aligned as by malloc). The request struct itself is read during the call only; what it points at lives on. */
+/* Starts a leg in `memory` (leg_size() bytes, zeroed, aligned as by malloc). The request struct itself is read during the call only; what it points at lives on. Header fields that are no valid ones are left out. NULL: memory is short and nothing was started. */
 struct leg *leg_start(void *memory, struct upstream *upstream, const struct leg_request *request, const struct leg_events *events, void *owner);
 void *leg_owner(const struct leg *leg);
+/* No more data from the next event on; the end may still come when all of the answer had arrived before. */
 void leg_pause(struct leg *leg);
 void leg_resume(struct leg *leg);
 void leg_upload_more(struct leg *leg);

@@ -1,8 +1,9 @@
 /*
  * A strict JSON scanner (RFC 8259) that validates and finds spans, and never builds anything.
  *
- * Two ways of use: scan_validate walks untrusted bytes once, with an explicit stack (no recursion), and optionally notes the
- * members of the top-level object; the scan_* walkers go through text that was validated before and need not check again.
+ * Two ways of use: json_validate walks untrusted bytes once, with an explicit stack (no recursion), and optionally notes the
+ * members of the top-level object (scanner.c); the others go through text that was validated before and need not check again
+ * (walker.c).
  * Thread: any; no state outside the arguments.
  */
 #ifndef JSON_SCANNER_H
@@ -27,6 +28,7 @@ struct json_member {
 struct json_error {
     size_t offset;
     const char *reason;
+    bool memory; /* the text may be right, but memory is short */
 };
 
 /* Called for each member of the top-level object (or element of the top-level array) in order; false stops with "memory is short". */
@@ -35,8 +37,17 @@ typedef bool json_member_fn(void *context, const struct json_member *member);
 /* True when `text` is exactly one JSON value with white space around it. `error` and `member` may be NULL. */
 bool json_validate(coord_slice text, struct json_error *error, json_member_fn *member, void *context);
 
+/* The same for a value that is to stand inside others: it may nest `max_depth` levels, and never more than JSON_MAX_DEPTH. */
+bool json_validate_within(coord_slice text, size_t max_depth, struct json_error *error, json_member_fn *member,
+                          void *context);
+
 /* COORD_JSON_… of the value that begins at `text.data[at]` (a validated text). */
 int32_t json_type_at(coord_slice text, size_t at);
+
+static inline bool json_is_space(unsigned char byte)
+{
+    return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
 
 /* First byte at or after `at` that is no white space. */
 size_t json_skip_space(coord_slice text, size_t at);
@@ -49,6 +60,18 @@ size_t json_skip_value(coord_slice text, size_t at);
  * starts at 0. False when there are no more.
  */
 bool json_next_member(coord_slice text, size_t container, size_t *cursor, struct json_member *member);
+
+/* The member (or element) that begins at `at`: at its key in an object, at its value in an array. */
+struct json_member json_member_at(coord_slice text, bool object, size_t at);
+
+/* Where the member after the one whose value ends at `end` begins; 0 when that was the last. */
+size_t json_after_member(coord_slice text, size_t end);
+
+/* Number of members or elements of the container that begins at `at`. */
+size_t json_count_members(coord_slice text, size_t at);
+
+/* True when the quoted string that begins at `at` (validated text) says `name` once unescaped. */
+bool json_key_at_is(coord_slice text, size_t at, coord_slice name);
 
 /* True when the quoted string `key` (with its quotes, validated) says `name` once unescaped. */
 bool json_key_is(coord_slice key, coord_slice name);

@@ -53,7 +53,7 @@ void *arena_alloc(struct arena *arena, size_t size)
 {
     struct arena_block *block = arena->last;
 
-    if (size > SIZE_MAX - LARGE_SIZE)
+    if (size > PTRDIFF_MAX - LARGE_SIZE)
         return NULL;
     size = aligned(size ? size : 1);
     arena->used += size;

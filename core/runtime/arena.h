@@ -27,7 +27,8 @@ void *arena_alloc(struct arena *arena, size_t size) __attribute__((warn_unused_r
 coord_slice arena_copy(struct arena *arena, coord_slice slice) __attribute__((warn_unused_result));
 
 /* Formatted text as a NUL-terminated string; NULL when memory is short. */
-char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3), warn_unused_result));
+char *arena_printf(struct arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3), warn_unused_result));
 
 /* Takes everything back but keeps the first block for the next user. */
 void arena_reset(struct arena *arena);

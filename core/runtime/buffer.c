@@ -1,15 +1,20 @@
-/* See buffer.h. */
+/*
+ * See buffer.h. One byte more than `capacity` is allocated: formatting writes a NUL after the text, and the text may reach
+ * the cap.
+ */
 #include "buffer.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_CAPACITY = 256 };
+enum { FIRST_CAPACITY = 255 };
+
+static const size_t LARGEST = PTRDIFF_MAX - 1; /* no object is larger */
 
 bool buffer_reserve(struct buffer *buffer, size_t more)
 {
-    size_t limit = buffer->limit ? buffer->limit : SIZE_MAX;
+    size_t limit = buffer->limit && buffer->limit < LARGEST ? buffer->limit : LARGEST;
     size_t capacity = buffer->capacity ? buffer->capacity : FIRST_CAPACITY;
     size_t need;
     char *data;
@@ -20,10 +25,10 @@ bool buffer_reserve(struct buffer *buffer, size_t more)
     if (need <= buffer->capacity)
         return true;
     while (capacity < need)
-        capacity = capacity > SIZE_MAX / 2 ? need : 2 * capacity;
+        capacity = 2 * capacity + 1;
     if (capacity > limit)
         capacity = limit;
-    data = realloc(buffer->data, capacity);
+    data = realloc(buffer->data, capacity + 1);
     if (!data)
         return false;
     buffer->data = data;
@@ -42,7 +47,10 @@ bool buffer_append(struct buffer *buffer, const void *data, size_t size)
     return true;
 }
 
-bool buffer_append_slice(struct buffer *buffer, coord_slice slice) { return buffer_append(buffer, slice.data, slice.size); }
+bool buffer_append_slice(struct buffer *buffer, coord_slice slice)
+{
+    return buffer_append(buffer, slice.data, slice.size);
+}
 
 bool buffer_append_text(struct buffer *buffer, const char *text) { return buffer_append(buffer, text, strlen(text)); }
 
@@ -54,8 +62,10 @@ bool buffer_vprintf(struct buffer *buffer, const char *format, va_list arguments
     va_copy(again, arguments);
     size = vsnprintf(NULL, 0, format, again);
     va_end(again);
-    if (size < 0 || !buffer_reserve(buffer, (size_t)size + 1))
+    if (size < 0 || !buffer_reserve(buffer, (size_t)size))
         return false;
+    if (size == 0)
+        return true; /* there may be no memory yet */
     vsnprintf(buffer->data + buffer->size, (size_t)size + 1, format, arguments);
     buffer->size += (size_t)size;
     return true;

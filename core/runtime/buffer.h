@@ -28,7 +28,8 @@ bool buffer_append_slice(struct buffer *buffer, coord_slice slice) __attribute__
 bool buffer_append_text(struct buffer *buffer, const char *text) __attribute__((warn_unused_result));
 
 /* Appends formatted text; false as buffer_reserve. */
-bool buffer_printf(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3), warn_unused_result));
+bool buffer_printf(struct buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3), warn_unused_result));
 bool buffer_vprintf(struct buffer *buffer, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0), warn_unused_result));
 
@@ -44,6 +45,9 @@ void buffer_release(struct buffer *buffer);
 /* Hands the memory to the caller (free()), NULL if empty, and leaves an empty buffer. */
 char *buffer_take(struct buffer *buffer, size_t *size);
 
-static inline coord_slice buffer_slice(const struct buffer *buffer) { return (coord_slice){buffer->data, buffer->size}; }
+static inline coord_slice buffer_slice(const struct buffer *buffer)
+{
+    return (coord_slice){buffer->data, buffer->size};
+}
 
 #endif

@@ -7,7 +7,6 @@
 #include "fiber_checkers.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -159,15 +158,6 @@ size_t fiber_pool_idle(const struct fiber_pool *pool) { return pool->idle; }
 
 /* Switching */
 
-/* What the watchdog sees. Each fiber, and each step on it, answers for its own time only. */
-static void show_activity(struct fiber *fiber)
-{
-    struct reactor_activity *activity = reactor_activity(fiber->pool->reactor);
-
-    atomic_store_explicit(&activity->label, fiber->label, memory_order_relaxed);
-    atomic_store_explicit(&activity->since_ns, reactor_now_fresh(fiber->pool->reactor), memory_order_release);
-}
-
 /* On the fiber: back to the thread, for good if it has finished. */
 static void leave(struct fiber *fiber)
 {
@@ -202,7 +192,7 @@ static void go_on(struct task *task)
     check(fiber);
     assert(fiber->state == FIBER_RUNNABLE && !fiber_current());
     fiber->state = FIBER_RUNNING;
-    show_activity(fiber);
+    reactor_begin_activity(pool->reactor, fiber->label); /* each fiber answers for its own time only */
     set_current(fiber);
     pool->checker_thread = checker_self();
     checker_leave(&kept, fiber->stack, fiber->stack_size, fiber->checker_thread);
@@ -266,7 +256,7 @@ void fiber_set_label(struct fiber *fiber, const char *label)
     check(fiber);
     fiber->label = label;
     if (fiber == fiber_current())
-        show_activity(fiber);
+        reactor_begin_activity(fiber->pool->reactor, label);
 }
 
 void fiber_set_subject(struct fiber *fiber, const char *subject)

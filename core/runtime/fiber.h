@@ -53,7 +53,8 @@ size_t fiber_pool_idle(const struct fiber_pool *pool);
 /*
  * Installs handlers for SIGSEGV, SIGBUS, SIGABRT, SIGILL and SIGFPE on an alternate stack (per thread: fiber_crash_thread),
  * which write one line (async-signal-safe) naming the running fiber's label and subject, say `step "X" overflowed its 256 KiB
- * stack: raise runtime.fiber_stack` when the fault address lies in a fiber's guard or below its stack, then re-raise with the default action.
+ * stack: raise runtime.fiber_stack` when the fault address lies in the running fiber's guard or its stack pointer below its stack, then
+ * let the previous action have its turn: the default one, or a sanitizer's report. Later calls of the install do nothing.
  */
 void fiber_crash_install(void);
 bool fiber_crash_thread(void) __attribute__((warn_unused_result)); /* sigaltstack for this thread */

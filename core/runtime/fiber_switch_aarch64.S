@@ -1,4 +1,7 @@
-/* See fiber_switch.h. AAPCS64. The frame below is the same on both stacks, so one set of unwind rules holds throughout. */
+/*
+ * See fiber_switch.h. AAPCS64. The frame below is the same on both stacks, so one set of unwind rules holds throughout.
+ * 72 to 79 are d8 to d15 in DWARF's numbers: assemblers disagree about their names there.
+ */
 #include "fiber_switch.h"
 
 #if defined(__aarch64__) && !defined(COORD_UCONTEXT)
@@ -34,17 +37,17 @@ fiber_context_switch:
     .cfi_offset x27, -80
     .cfi_offset x28, -72
     stp d8, d9, [sp, #96]
-    .cfi_offset v8, -64
-    .cfi_offset v9, -56
+    .cfi_offset 72, -64
+    .cfi_offset 73, -56
     stp d10, d11, [sp, #112]
-    .cfi_offset v10, -48
-    .cfi_offset v11, -40
+    .cfi_offset 74, -48
+    .cfi_offset 75, -40
     stp d12, d13, [sp, #128]
-    .cfi_offset v12, -32
-    .cfi_offset v13, -24
+    .cfi_offset 76, -32
+    .cfi_offset 77, -24
     stp d14, d15, [sp, #144]
-    .cfi_offset v14, -16
-    .cfi_offset v15, -8
+    .cfi_offset 78, -16
+    .cfi_offset 79, -8
 
     mov x9, sp
     str x9, [x0]
@@ -75,14 +78,14 @@ fiber_context_switch:
     .cfi_restore x26
     .cfi_restore x27
     .cfi_restore x28
-    .cfi_restore v8
-    .cfi_restore v9
-    .cfi_restore v10
-    .cfi_restore v11
-    .cfi_restore v12
-    .cfi_restore v13
-    .cfi_restore v14
-    .cfi_restore v15
+    .cfi_restore 72
+    .cfi_restore 73
+    .cfi_restore 74
+    .cfi_restore 75
+    .cfi_restore 76
+    .cfi_restore 77
+    .cfi_restore 78
+    .cfi_restore 79
     ret
     .cfi_endproc
     .size fiber_context_switch, . - fiber_context_switch

@@ -26,7 +26,8 @@ struct offload *offload_new(unsigned threads, unsigned queue_limit);
 /* Refuses new jobs, waits for running ones, posts the rest as not run. NULL is allowed. [load] */
 void offload_free(struct offload *offload);
 /* False when the queue is full or no thread could be started. */
-bool offload_submit(struct offload *offload, struct reactor *reactor, struct offload_job *job) __attribute__((warn_unused_result));
+bool offload_submit(struct offload *offload, struct reactor *reactor, struct offload_job *job)
+    __attribute__((warn_unused_result));
 /* A job that has not started is taken back (true, `done` will not run); false: it runs or ran, `done` comes. [reactor] */
 bool offload_cancel(struct offload *offload, struct offload_job *job);
 

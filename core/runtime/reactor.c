@@ -377,17 +377,36 @@ static bool run_hooks(struct reactor *reactor)
 
 /* The turn */
 
-/* What runs from now on began now, and is nobody's in particular until it says so. */
-static void begin_activity(struct reactor *reactor)
+/* Leaves the longest stretch for the watchdog, which may not have looked in time. */
+static void close_activity(struct reactor *reactor)
 {
-    atomic_store_explicit(&reactor->activity.label, NULL, memory_order_relaxed);
-    atomic_store_explicit(&reactor->activity.since_ns, reactor_now_fresh(reactor), memory_order_release);
+    struct reactor_activity *activity = &reactor->activity;
+    int64_t since = atomic_load_explicit(&activity->since_ns, memory_order_relaxed);
+    int64_t held = reactor_now_fresh(reactor) - since;
+    const char *label = atomic_load_explicit(&activity->label, memory_order_relaxed);
+
+    if (since == 0 || held < NS_PER_MS || held <= atomic_load_explicit(&activity->longest_ns, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&activity->longest_label, label, memory_order_relaxed);
+    atomic_store_explicit(&activity->longest_ns, held, memory_order_release);
+}
+
+static void set_activity(struct reactor *reactor, int64_t since_ns, const char *label)
+{
+    atomic_store_explicit(&reactor->activity.label, label, memory_order_relaxed);
+    atomic_store_explicit(&reactor->activity.since_ns, since_ns, memory_order_release);
+}
+
+void reactor_begin_activity(struct reactor *reactor, const char *label)
+{
+    close_activity(reactor);
+    set_activity(reactor, reactor->now_ns, label);
 }
 
 static void end_activity(struct reactor *reactor)
 {
-    atomic_store_explicit(&reactor->activity.since_ns, 0, memory_order_release);
-    atomic_store_explicit(&reactor->activity.label, NULL, memory_order_relaxed);
+    close_activity(reactor);
+    set_activity(reactor, 0, NULL);
 }
 
 static int wait_precisely(struct reactor *reactor, int64_t wait_ns)
@@ -424,7 +443,8 @@ static int wait_for_events(struct reactor *reactor, int64_t wait_ns)
     return epoll_wait(reactor->epoll_fd, reactor->batch, BATCH_SIZE, milliseconds(wait_ns));
 }
 
-static int64_t how_long(struct reactor *reactor, int64_t wait_ns)
+/* The clock was read when the last turn ended, or when the last timer was armed. */
+static int64_t how_long(const struct reactor *reactor, int64_t wait_ns)
 {
     int64_t next;
 
@@ -432,7 +452,7 @@ static int64_t how_long(struct reactor *reactor, int64_t wait_ns)
         return 0;
     if (reactor->timers.count == 0)
         return wait_ns;
-    next = timer_next_ns(&reactor->timers, reactor_now_fresh(reactor));
+    next = timer_next_ns(&reactor->timers, reactor->now_ns);
     return wait_ns < 0 || next < wait_ns ? next : wait_ns;
 }
 
@@ -457,13 +477,13 @@ static void run_tasks_and_hooks(struct reactor *reactor)
         while (reactor->tasks && rounds-- > 0)
             run_round(reactor);
         if (ran && reactor->hooks)
-            begin_activity(reactor); /* what hooks do is not the last fiber's fault */
+            reactor_begin_activity(reactor, NULL); /* what hooks do is not the last fiber's fault */
         again = run_hooks(reactor) || reactor->tasks;
     } while (again && rounds-- > 0);
     reactor->work_left = again;
 }
 
-void reactor_turn(struct reactor *reactor, int64_t wait_ns)
+static void turn(struct reactor *reactor, int64_t wait_ns)
 {
     struct reactor *outer = running;
 
@@ -472,7 +492,7 @@ void reactor_turn(struct reactor *reactor, int64_t wait_ns)
     running = reactor;
     reactor->in_turn = true;
     take_events(reactor, wait_ns);
-    begin_activity(reactor);
+    reactor_begin_activity(reactor, NULL);
     deliver_batch(reactor);
     run_posts(reactor);
     if (reactor->timers.count > 0)
@@ -483,10 +503,17 @@ void reactor_turn(struct reactor *reactor, int64_t wait_ns)
     running = outer;
 }
 
+void reactor_turn(struct reactor *reactor, int64_t wait_ns)
+{
+    reactor_now_fresh(reactor); /* time may have passed between turns */
+    turn(reactor, wait_ns);
+}
+
 void reactor_run(struct reactor *reactor)
 {
+    reactor_now_fresh(reactor);
     do
-        reactor_turn(reactor, -1);
+        turn(reactor, -1);
     while (!reactor->stopping);
     reactor->stopping = false;
 }

@@ -18,7 +18,8 @@ struct reactor;
 
 /* A descriptor in the epoll set, level-triggered unless EPOLLET is among `events`. */
 struct watch;
-typedef void watch_ready_fn(struct watch *watch, uint32_t events); /* may change, remove or free any watch, this one too */
+typedef void watch_ready_fn(struct watch *watch,
+                            uint32_t events); /* may change, remove or free any watch, this one too */
 struct watch {
     watch_ready_fn *ready;
     int fd;
@@ -69,7 +70,8 @@ int64_t reactor_now(const struct reactor *reactor);
 int64_t reactor_now_fresh(struct reactor *reactor);
 
 /* False with errno set when epoll refuses. */
-bool reactor_watch(struct reactor *reactor, struct watch *watch, int fd, uint32_t events) __attribute__((warn_unused_result));
+bool reactor_watch(struct reactor *reactor, struct watch *watch, int fd, uint32_t events)
+    __attribute__((warn_unused_result));
 bool reactor_rewatch(struct reactor *reactor, struct watch *watch, uint32_t events) __attribute__((warn_unused_result));
 /* Does nothing if it is not added. The descriptor is still open when this is called. */
 void reactor_unwatch(struct reactor *reactor, struct watch *watch);
@@ -89,11 +91,19 @@ void reactor_post(struct reactor *reactor, struct task *task);
 void reactor_hook(struct reactor *reactor, struct hook *hook);
 void reactor_unhook(struct reactor *reactor, struct hook *hook);
 
-/* What the watchdog looks at: when the callback that runs now began (0: the loop waits), and a label set by whoever runs it. */
+/*
+ * What the watchdog looks at: when that which runs now began (0: the loop waits) and whose it is, and the longest that has
+ * ended since it last looked, so that it misses nothing between two looks. Labels live as long as the process, or are NULL.
+ */
 struct reactor_activity {
     _Atomic int64_t since_ns;
-    _Atomic(const char *) label; /* a string that lives as long as the process, or NULL */
+    _Atomic(const char *) label;
+    _Atomic int64_t longest_ns; /* the watchdog sets it to 0 */
+    _Atomic(const char *) longest_label;
 };
 struct reactor_activity *reactor_activity(struct reactor *reactor);
+
+/* What runs on the thread from now on is `label`'s (NULL: nobody's in particular). Reads the clock. */
+void reactor_begin_activity(struct reactor *reactor, const char *label);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * Addresses given as literals are answered at once. Answers are cached for their TTL (at least 1 s, at most 60 s), failures
  * for 1 s. Waiters for the same name share one lookup; the last one that cancels cancels it. When a lookup fails while an
- * expired answer is still known (at most 10 minutes old), that one is given.
+ * expired answer is still known (at most 10 minutes old), that one is given, unless the name servers say that there is no
+ * such host or address (RFC 8767). /etc/hosts comes before the name servers, and NSS is never asked.
  * Thread: [reactor].
  */
 #ifndef RUNTIME_RESOLVER_H
@@ -21,7 +22,7 @@ enum { RESOLVER_MAX_ADDRESSES = 16 };
 struct resolved {
     size_t count; /* 0: it failed, `reason` says why */
     struct sockaddr_storage addresses[RESOLVER_MAX_ADDRESSES]; /* port 0 */
-    const char *reason; /* "no such host", "no answer from the name servers", … */
+    const char *reason; /* static; "no such host", "no answer from the name servers", … */
     uint64_t generation; /* differs whenever the addresses of this name changed */
 };
 

@@ -14,7 +14,8 @@ struct watchdog;
 typedef void watchdog_report_fn(void *context, unsigned reactor, const char *label, int64_t held_ns, bool ended);
 
 /* `reactors` is borrowed until watchdog_free. It must cost an idle process no more than one wake-up a second. NULL: no thread or memory. */
-struct watchdog *watchdog_new(struct reactor **reactors, unsigned count, int64_t limit_ns, watchdog_report_fn *report, void *context);
+struct watchdog *watchdog_new(struct reactor **reactors, unsigned count, int64_t limit_ns, watchdog_report_fn *report,
+                              void *context);
 void watchdog_free(struct watchdog *watchdog);
 
 #endif

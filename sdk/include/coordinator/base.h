@@ -33,11 +33,11 @@
 #if defined(__GNUC__)
 #define COORD_API __attribute__((visibility("default")))
 #define COORD_MUST_CHECK __attribute__((warn_unused_result))
-#define COORD_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define COORD_PRINTF(at, first) __attribute__((format(printf, at, first)))
 #else
 #define COORD_API
 #define COORD_MUST_CHECK
-#define COORD_PRINTF(format, first)
+#define COORD_PRINTF(at, first)
 #endif
 
 COORD_BEGIN_DECLS
@@ -52,18 +52,20 @@ typedef struct coord_slice {
 typedef int32_t coord_status;
 enum {
     COORD_OK = 0,
-    COORD_NEXT = 0,        /* from `execute`: go on with the next step */
-    COORD_DONE = 1,        /* from `execute`: the request is answered, later steps do not run */
-    COORD_END = 2,         /* an iteration or a stream is over */
-    COORD_FAIL = -1,       /* it failed, and the request holds the reason (see coord_fail): return it from `execute` as it is */
-    COORD_CANCELLED = -2,  /* the client is gone, the step's time is over or the process is stopping: clean up and return it */
-    COORD_ABSENT = -3,     /* no such member, header, param, slot */
-    COORD_MISTYPED = -4,   /* it is there, but of another type or out of range */
-    COORD_REPEATED = -5,   /* a JSON member stands there more than once: reading or writing it would be a guess */
-    COORD_INVALID = -6,    /* an argument is not what the contract asks for (not JSON, a bad pointer, a bad header) */
-    COORD_LIMIT = -7,      /* a configured bound was reached */
-    COORD_NO_MEMORY = -8,  /* memory is short; nothing was changed */
-    COORD_STATE = -9       /* not now: the call contradicts what happened before (a second answer, a head after data) */
+    COORD_NEXT = 0, /* from `execute`: go on with the next step */
+    COORD_DONE = 1, /* from `execute`: the request is answered, later steps do not run */
+    COORD_END = 2,  /* an iteration or a stream is over */
+    COORD_FAIL =
+        -1, /* it failed, and the request holds the reason (see coord_fail): return it from `execute` as it is */
+    COORD_CANCELLED =
+        -2, /* the client is gone, the step's time is over or the process is stopping: clean up and return it */
+    COORD_ABSENT = -3,    /* no such member, header, param, slot */
+    COORD_MISTYPED = -4,  /* it is there, but of another type or out of range */
+    COORD_REPEATED = -5,  /* a JSON member stands there more than once: reading or writing it would be a guess */
+    COORD_INVALID = -6,   /* an argument is not what the contract asks for (not JSON, a bad pointer, a bad header) */
+    COORD_LIMIT = -7,     /* a configured bound was reached */
+    COORD_NO_MEMORY = -8, /* memory is short; nothing was changed */
+    COORD_STATE = -9      /* not now: the call contradicts what happened before (a second answer, a head after data) */
 };
 
 /* Why something at load time failed; filled by coord_error_set, printed by the core with file, line and column in front. */
@@ -84,7 +86,10 @@ static inline bool coord_slice_equal(coord_slice a, coord_slice b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-static inline bool coord_slice_is(coord_slice slice, const char *text) { return coord_slice_equal(slice, coord_slice_of(text)); }
+static inline bool coord_slice_is(coord_slice slice, const char *text)
+{
+    return coord_slice_equal(slice, coord_slice_of(text));
+}
 
 /* A string literal as a slice initialiser: `coord_slice name = COORD_SLICE("model");` */
 #define COORD_SLICE(literal) {literal, sizeof(literal) - 1}

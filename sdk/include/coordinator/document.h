@@ -9,8 +9,9 @@
  * or ends at a member that stands more than once in its object gives COORD_REPEATED: what one parser reads first another
  * reads last, so we refuse to choose (decision 21).
  *
- * A clone shares the text and starts with the same edits; from then on neither sees the other's. A document belongs to one
- * thread. Slices that a getter returns stay valid until that value or one around it is edited, or the document is freed.
+ * A clone shares the text and starts with the same edits; from then on neither sees the other's. A document and all its clones
+ * belong to one thread, because they share the text. Slices that a getter returns stay valid until that value or one around it
+ * is edited, or the document is freed.
  */
 #ifndef COORDINATOR_DOCUMENT_H
 #define COORDINATOR_DOCUMENT_H
@@ -38,7 +39,7 @@ enum {
  */
 COORD_API coord_document *coord_document_parse_new(coord_slice text, size_t *offset, const char **reason) COORD_MUST_CHECK;
 
-/* A copy that shares the text; NULL when memory is short. [any thread that owns `document`] */
+/* A copy that shares the text; NULL when memory is short. [the thread that owns `document`] */
 COORD_API coord_document *coord_document_clone_new(const coord_document *document) COORD_MUST_CHECK;
 
 /* Frees it; NULL is allowed. */
@@ -62,7 +63,9 @@ COORD_API coord_status coord_document_get_count(coord_document *document, const 
 /*
  * Puts the JSON text `json` (copied) at `pointer`: replaces the value there, or adds a member to the object (an element for
  * "-" or the array's length) above it. COORD_OK; COORD_ABSENT: no container above it; COORD_MISTYPED: what is above is no
- * container; COORD_REPEATED; COORD_INVALID: `json` is not one JSON value, or no pointer; COORD_NO_MEMORY. Unchanged unless COORD_OK.
+ * container; COORD_REPEATED; COORD_INVALID: `json` is not one JSON value, or would nest deeper than 512 there, or no pointer (in
+ * an array also a token that is no index); COORD_NO_MEMORY. An index behind the end is COORD_ABSENT. White space around `json`
+ * is left out. Unchanged unless COORD_OK.
  */
 COORD_API coord_status coord_document_set(coord_document *document, const char *pointer, coord_slice json) COORD_MUST_CHECK;
 
@@ -75,16 +78,20 @@ COORD_API coord_status coord_document_set_int(coord_document *document, const ch
 /* Inserts before element `index` of the array at `pointer` (index = length: at the end). Statuses as coord_document_set. */
 COORD_API coord_status coord_document_insert(coord_document *document, const char *pointer, size_t index, coord_slice json) COORD_MUST_CHECK;
 
-/* Removes the member or element. COORD_OK, also when nothing was there; COORD_REPEATED, COORD_INVALID, COORD_NO_MEMORY. */
+/* Removes the member or element. COORD_OK, also when nothing was there; COORD_REPEATED, COORD_INVALID (also for ""), COORD_NO_MEMORY. */
 COORD_API coord_status coord_document_remove(coord_document *document, const char *pointer) COORD_MUST_CHECK;
 
-/* Removes every member of that name from the object at `pointer`, however often it stands there; `*removed` (may be NULL) counts them. */
+/*
+ * Removes every member of that name from the object at `pointer`, however often it stands there; `*removed` (may be NULL) counts
+ * them. COORD_OK, also when nothing was there; COORD_REPEATED (the way to it), COORD_INVALID, COORD_NO_MEMORY.
+ */
 COORD_API coord_status coord_document_remove_all(coord_document *document, const char *pointer, coord_slice name, size_t *removed) COORD_MUST_CHECK;
 
 /*
  * Walks the members or elements of the container at `pointer` in order. `*cursor` starts at 0. COORD_OK with the next one
  * (`key`: unescaped, empty in arrays; may be NULL; repeated members each come), COORD_END after the last, COORD_ABSENT,
- * COORD_MISTYPED (no container), COORD_REPEATED (the way to it). No edit of that container while walking.
+ * COORD_MISTYPED (no container), COORD_REPEATED (the way to it), COORD_NO_MEMORY. Between calls what is inside a member may be
+ * edited, but none may be added or removed.
  */
 COORD_API coord_status coord_document_next(coord_document *document, const char *pointer, size_t *cursor, coord_slice *key, coord_slice *json) COORD_MUST_CHECK;
 
@@ -118,11 +125,14 @@ COORD_API void coord_json_close(coord_json *json); /* the innermost open object 
 COORD_API void coord_json_key(coord_json *json, const char *name);
 COORD_API void coord_json_string(coord_json *json, coord_slice text); /* invalid UTF-8 becomes U+FFFD */
 COORD_API void coord_json_int(coord_json *json, int64_t value);
-COORD_API void coord_json_number(coord_json *json, double value); /* shortest text that reads back the same; not finite: null */
+COORD_API void coord_json_number(coord_json *json, double value); /* the fewest digits that read back the same; not finite: null */
 COORD_API void coord_json_bool(coord_json *json, bool value);
 COORD_API void coord_json_null(coord_json *json);
 COORD_API void coord_json_raw(coord_json *json, coord_slice value); /* one JSON value, trusted to be one */
-/* COORD_OK and the text (valid until coord_json_free); COORD_STATE: something is still open or nothing was written; COORD_NO_MEMORY. */
+/*
+ * COORD_OK and the text (valid until coord_json_free); COORD_STATE: something is still open, nothing was written, or a call did
+ * not fit its place (more than 512 levels too); COORD_NO_MEMORY.
+ */
 COORD_API coord_status coord_json_end(coord_json *json, coord_slice *text) COORD_MUST_CHECK;
 
 COORD_END_DECLS

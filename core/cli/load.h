@@ -1,0 +1,50 @@
+/*
+ * What several subcommands begin with: flags, configuration, plugins, pipeline. Thread: [load].
+ */
+#ifndef CLI_LOAD_H
+#define CLI_LOAD_H
+
+#include "config/settings.h"
+#include "pipeline/generation.h"
+
+/* The command line after the subcommand, taken apart. */
+struct arguments {
+    const char *config;   /* --config, NULL: not given */
+    bool allow_unknown;   /* --allow-unknown-keys */
+    bool json;            /* --json */
+    const char *pid_file; /* --pid-file */
+    struct flag_value flags[32];
+    size_t flag_count;
+    const char *rest[8]; /* what is no flag */
+    size_t rest_count;
+};
+
+/* False with a message on standard error: wrong usage, exit 2. Flags are `--name value` or `--name=value`. */
+bool arguments_parse(struct arguments *arguments, int argc, char **argv);
+
+/* Everything that a configuration makes. */
+struct loaded {
+    struct registry registry;
+    struct generation *generation; /* NULL: there were errors */
+    struct complaints complaints;
+};
+
+/* Loads settings, plugins and pipeline; everything that is wrong is in `complaints`. Also sets the log's level and format. */
+void load_all(struct loaded *loaded, const struct arguments *arguments);
+/* `generation`, if still there, is freed too. */
+void load_release(struct loaded *loaded);
+
+/* One row of the subcommand table. */
+struct cli_command {
+    const char *name;
+    const char *usage;
+    const char *help;
+    int (*run)(const struct arguments *arguments);
+};
+
+int cli_serve(const struct arguments *arguments);
+int cli_check(const struct arguments *arguments);
+int cli_steps(const struct arguments *arguments);
+int cli_version(const struct arguments *arguments);
+
+#endif

@@ -1,0 +1,128 @@
+/* See steps.h. */
+#include "config/steps.h"
+
+#include "config/known.h"
+
+enum { STEPS_MAX = 256, ID_MAX = 64, SHOWN_MAX = 80 };
+
+static const char *const step_keys[] = {"type", "id", "params"};
+
+static int shown(coord_slice text) { return text.size < SHOWN_MAX ? (int)text.size : SHOWN_MAX; }
+
+static void refuse_unknown(const struct entry *entry, bool allow_unknown, struct complaints *complaints)
+{
+    const char *known = known_refusal("a step", entry->key);
+    const char *near = nearest_name(entry->key, step_keys, sizeof step_keys / sizeof *step_keys);
+
+    if (known)
+        complain(complaints, COMPLAINT_ERROR, entry->at, "\"%.*s\" %s", shown(entry->key), entry->key.data, known);
+    else
+        complain(complaints, allow_unknown ? COMPLAINT_WARNING : COMPLAINT_ERROR, entry->at,
+                 "unknown key \"%.*s\" of a step: %s%s%s", shown(entry->key), entry->key.data,
+                 near ? "did you mean \"" : "its params stand under \"params\"", near ? near : "", near ? "\"?" : "");
+}
+
+/* The text of `type` or `id`; empty when absent or wrong. */
+static coord_slice read_text(const struct node *step, const char *key, struct complaints *complaints)
+{
+    const struct node *node = node_get(step, key);
+
+    if (node_is_null(node) || node->broken)
+        return (coord_slice){0};
+    if (node->kind == NODE_SCALAR && node->text.size > 0)
+        return node->text;
+    complain(complaints, COMPLAINT_ERROR, node->at, "the %s of a step must be a text", key);
+    return (coord_slice){0};
+}
+
+/* Ids are labels of metrics and stand in log lines. */
+static bool id_is_good(coord_slice id)
+{
+    for (size_t i = 0; i < id.size; i++) {
+        char c = id.data[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), digit = c >= '0' && c <= '9';
+
+        if (!letter && !digit && c != '-' && c != '_' && c != '.')
+            return false;
+    }
+    return id.size <= ID_MAX;
+}
+
+static void check_id(const struct step_entry *steps, size_t index, struct position at, struct complaints *complaints)
+{
+    coord_slice id = steps[index].id;
+
+    if (!id_is_good(id))
+        complain(complaints, COMPLAINT_ERROR, at, "a step's id is at most 64 letters, digits, \"-\", \"_\" and \".\"");
+    for (size_t i = 0; id.size > 0 && i < index; i++) {
+        if (!coord_slice_equal(steps[i].id, id))
+            continue;
+        complain(complaints, COMPLAINT_ERROR, at,
+                 "step id \"%.*s\" is taken by the step at line %u: give one of them an id of its own", shown(id),
+                 id.data, steps[i].at.line);
+        break;
+    }
+}
+
+static void read_step(struct step_entry *steps, size_t index, const struct node *node, bool allow_unknown,
+                      struct complaints *complaints)
+{
+    struct step_entry *step = &steps[index];
+    const struct node *type = node_get(node, "type"), *id = node_get(node, "id"), *params = node_get(node, "params");
+
+    step->at = node->at;
+    if (node->broken)
+        return;
+    if (node->kind != NODE_MAP) {
+        complain(complaints, COMPLAINT_ERROR, node->at, "a step is a map with a \"type\", as in {type: decode}");
+        return;
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        const struct entry *entry = &node->entries[i];
+        bool known = false;
+
+        for (size_t k = 0; k < sizeof step_keys / sizeof *step_keys; k++)
+            known |= coord_slice_is(entry->key, step_keys[k]);
+        if (!known)
+            refuse_unknown(entry, allow_unknown, complaints);
+    }
+    if (node_is_null(type))
+        complain(complaints, COMPLAINT_ERROR, node->at, "a step needs a \"type\"");
+    step->type = read_text(node, "type", complaints);
+    step->type_at = type ? type->at : node->at;
+    step->id = read_text(node, "id", complaints);
+    if (step->id.size == 0)
+        step->id = step->type;
+    check_id(steps, index, step->id.data == step->type.data || !id ? step->type_at : id->at, complaints);
+    if (node_is_null(params) || params->broken)
+        return;
+    if (params->kind == NODE_MAP)
+        step->params = params;
+    else
+        complain(complaints, COMPLAINT_ERROR, params->at, "the params of a step are a map, not a %s",
+                 params->kind == NODE_LIST ? "list" : "text");
+}
+
+void steps_read(struct settings *settings, const struct node *list, bool allow_unknown, struct complaints *complaints)
+{
+    struct step_entry *steps;
+
+    if (node_is_null(list) || list->broken)
+        return;
+    settings->pipeline.at = list->at;
+    if (list->kind != NODE_LIST || list->count > STEPS_MAX) {
+        complain(complaints, COMPLAINT_ERROR, list->at,
+                 list->kind == NODE_LIST ? "pipeline.steps: more than 256 steps"
+                                         : "pipeline.steps takes a list of steps");
+        return;
+    }
+    steps = arena_alloc(settings->arena, list->count * sizeof *steps);
+    if (!steps) {
+        complain(complaints, COMPLAINT_ERROR, list->at, "memory is short");
+        return;
+    }
+    for (size_t i = 0; i < list->count; i++)
+        read_step(steps, i, list->items[i], allow_unknown, complaints);
+    settings->pipeline.steps = steps;
+    settings->pipeline.step_count = list->count;
+}

@@ -1,0 +1,276 @@
+/*
+ * See document_internal.h: the edits.
+ *
+ * Each goes the same way: find the place without touching anything, get all memory that is needed, then change. What was
+ * opened on the way when memory ran short reads as before, so it may stay.
+ */
+#include "document_internal.h"
+
+#include "json/quote.h"
+#include "json/utf8.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * Opens the containers on the way down `levels` tokens, which lead somewhere, and the one there. NULL when memory is short:
+ * nothing reads differently then.
+ */
+static struct json_node *open_way(coord_document *document, const char *pointer, size_t levels)
+{
+    struct json_pointer walk = {.rest = pointer};
+    struct json_node *node = json_value_open(&document->root, NULL);
+
+    for (; node && levels > 0; levels--) {
+        struct json_value value = {node->text, node->span, node};
+        struct json_place place;
+        coord_slice token;
+
+        if (json_pointer_next(&walk, &token) != COORD_OK || document_child(&value, token, &place) != COORD_OK ||
+            !json_node_reserve(node, 2))
+            node = NULL;
+        else
+            node = json_value_open(&json_node_isolate(node, &place)->value, node);
+    }
+    json_pointer_release(&walk);
+    return node;
+}
+
+static void changed(coord_document *document, struct json_node *node)
+{
+    json_node_changed(node);
+    document->edits++;
+    free(document->joined);
+    document->joined = NULL;
+    document->walked_pointer.size = 0;
+}
+
+static coord_status replace_root(coord_document *document, struct json_text *text)
+{
+    json_value_release(&document->root);
+    document->root = (struct json_value){text, text->root, NULL};
+    changed(document, NULL);
+    return COORD_OK;
+}
+
+/* `,"name":` */
+static struct json_text *key_piece(coord_slice name)
+{
+    struct buffer buffer = {0};
+    struct json_text *piece = NULL;
+
+    if (buffer_append(&buffer, ",", 1) && json_append_quoted(&buffer, name) && buffer_append(&buffer, ":", 1))
+        piece = json_text_piece_new(buffer_slice(&buffer));
+    buffer_release(&buffer);
+    return piece;
+}
+
+/* Where an edit goes: the container, and the last token. */
+struct target {
+    struct json_pointer walk;
+    size_t levels; /* tokens above the last one */
+    struct json_value above;
+    coord_slice token;
+};
+
+/* Finds the container above what `pointer` (not empty) names. */
+static coord_status aim(const coord_document *document, const char *pointer, struct target *target)
+{
+    coord_status status;
+
+    *target =
+        (struct target){.walk = {.rest = pointer}, .levels = json_pointer_depth(pointer) - 1, .above = document->root};
+    status = document_descend(&target->walk, target->levels, &target->above);
+    return status == COORD_OK ? json_pointer_next(&target->walk, &target->token) : status;
+}
+
+/* Whether a new member or element may be put at the last token, where nothing is. */
+static coord_status may_add(const struct target *target)
+{
+    size_t index;
+
+    switch (json_value_type(&target->above)) {
+    case COORD_JSON_OBJECT:
+        return json_utf8_valid(target->token) ? COORD_OK : COORD_INVALID;
+    case COORD_JSON_ARRAY:
+        if (coord_slice_is(target->token, "-"))
+            return COORD_OK;
+        if (!json_pointer_index(target->token, &index))
+            return COORD_INVALID;
+        return index == json_value_count(&target->above) ? COORD_OK : COORD_ABSENT;
+    default:
+        return COORD_MISTYPED;
+    }
+}
+
+/* Puts `text` there and takes it over if that goes well. */
+static coord_status put(coord_document *document, const char *pointer, const struct target *target,
+                        struct json_text *text)
+{
+    bool object = json_value_type(&target->above) == COORD_JSON_OBJECT;
+    struct json_text *key = NULL;
+    struct json_place place;
+    coord_status status = document_child(&target->above, target->token, &place);
+    bool add = status == COORD_ABSENT;
+    struct json_node *node;
+
+    if (add)
+        status = may_add(target);
+    if (status != COORD_OK)
+        return status;
+    if (add && object) {
+        key = key_piece(target->token);
+        if (!key)
+            return COORD_NO_MEMORY;
+    }
+    node = open_way(document, pointer, target->levels);
+    if (!node || !json_node_reserve(node, 2)) {
+        json_text_unref(key);
+        return COORD_NO_MEMORY;
+    }
+    if (add) {
+        json_node_insert(node, NULL, key, text);
+    } else {
+        struct json_item *item = json_node_isolate(node, &place);
+
+        json_value_release(&item->value);
+        item->value = (struct json_value){text, text->root, NULL};
+    }
+    changed(document, node);
+    return COORD_OK;
+}
+
+/* `json` as a text that may stand `depth` levels down. */
+static coord_status make_text(coord_slice json, size_t depth, struct json_text **text)
+{
+    struct json_error error = {0};
+
+    if (depth > JSON_MAX_DEPTH)
+        return COORD_INVALID;
+    *text = json_text_new(json, JSON_MAX_DEPTH - depth, true, &error);
+    if (*text)
+        return COORD_OK;
+    return error.memory ? COORD_NO_MEMORY : COORD_INVALID;
+}
+
+coord_status coord_document_set(coord_document *document, const char *pointer, coord_slice json)
+{
+    struct json_text *text;
+    struct target target;
+    coord_status status;
+
+    assert(document->magic == DOCUMENT_MAGIC);
+    if (!json_pointer_valid(pointer))
+        return COORD_INVALID;
+    status = make_text(json, json_pointer_depth(pointer), &text);
+    if (status != COORD_OK)
+        return status;
+    if (*pointer == '\0')
+        return replace_root(document, text);
+    status = aim(document, pointer, &target);
+    if (status == COORD_OK)
+        status = put(document, pointer, &target, text);
+    json_pointer_release(&target.walk);
+    if (status != COORD_OK)
+        json_text_unref(text);
+    return status;
+}
+
+coord_status coord_document_set_string(coord_document *document, const char *pointer, coord_slice text)
+{
+    struct buffer quoted = {0};
+    coord_status status = COORD_NO_MEMORY;
+
+    if (!json_utf8_valid(text))
+        return COORD_INVALID;
+    if (json_append_quoted(&quoted, text))
+        status = coord_document_set(document, pointer, buffer_slice(&quoted));
+    buffer_release(&quoted);
+    return status;
+}
+
+coord_status coord_document_set_int(coord_document *document, const char *pointer, int64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return coord_document_set(document, pointer, coord_slice_of(text));
+}
+
+coord_status coord_document_insert(coord_document *document, const char *pointer, size_t index, coord_slice json)
+{
+    struct json_value array;
+    struct json_text *text;
+    struct json_place place;
+    coord_status status = document_find(document, pointer, &array);
+    bool inside;
+    struct json_node *node;
+
+    if (status != COORD_OK)
+        return status;
+    if (json_value_type(&array) != COORD_JSON_ARRAY)
+        return COORD_MISTYPED;
+    inside = json_value_element(&array, index, &place);
+    if (!inside && index != json_value_count(&array))
+        return COORD_ABSENT;
+    status = make_text(json, json_pointer_depth(pointer) + 1, &text);
+    if (status != COORD_OK)
+        return status;
+    node = open_way(document, pointer, json_pointer_depth(pointer));
+    if (!node || !json_node_reserve(node, 2)) {
+        json_text_unref(text);
+        return COORD_NO_MEMORY;
+    }
+    json_node_insert(node, inside ? &place : NULL, NULL, text);
+    changed(document, node);
+    return COORD_OK;
+}
+
+coord_status coord_document_remove(coord_document *document, const char *pointer)
+{
+    struct target target;
+    struct json_place place;
+    struct json_node *node;
+    coord_status status;
+
+    assert(document->magic == DOCUMENT_MAGIC);
+    if (!json_pointer_valid(pointer) || *pointer == '\0')
+        return COORD_INVALID;
+    status = aim(document, pointer, &target);
+    if (status == COORD_OK)
+        status = document_child(&target.above, target.token, &place);
+    json_pointer_release(&target.walk);
+    if (status != COORD_OK)
+        return status == COORD_ABSENT ? COORD_OK : status;
+    node = open_way(document, pointer, target.levels);
+    if (!node || !json_node_reserve(node, 2))
+        return COORD_NO_MEMORY;
+    json_node_isolate(node, &place);
+    json_node_remove(node, place.item);
+    changed(document, node);
+    return COORD_OK;
+}
+
+coord_status coord_document_remove_all(coord_document *document, const char *pointer, coord_slice name, size_t *removed)
+{
+    struct json_value object;
+    struct json_place place;
+    coord_status status = document_find(document, pointer, &object);
+    size_t matches = 0;
+    struct json_node *node;
+
+    if (status == COORD_OK && json_value_type(&object) == COORD_JSON_OBJECT)
+        matches = json_value_find(&object, name, &place);
+    if (removed)
+        *removed = 0;
+    if (matches == 0)
+        return status == COORD_ABSENT ? COORD_OK : status;
+    node = open_way(document, pointer, json_pointer_depth(pointer));
+    if (!node || !json_node_remove_all(node, name))
+        return COORD_NO_MEMORY;
+    changed(document, node);
+    if (removed)
+        *removed = matches;
+    return COORD_OK;
+}

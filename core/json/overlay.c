@@ -1,0 +1,439 @@
+/* See overlay.h: the tree and its edits. How it reads is in emission.c. */
+#include "overlay.h"
+
+#include <coordinator/document.h>
+
+#include <assert.h>
+#include <stdlib.h>
+
+static bool is_run(const struct json_item *item) { return !item->value.text; }
+
+static bool is_object(const struct json_text *text, size_t at) { return text->bytes.data[at] == '{'; }
+
+int32_t json_value_type(const struct json_value *value) { return json_type_at(value->text->bytes, value->span.begin); }
+
+size_t json_value_count(const struct json_value *value)
+{
+    int32_t type = json_value_type(value);
+    size_t count = 0;
+
+    if (type != COORD_JSON_OBJECT && type != COORD_JSON_ARRAY)
+        return 0;
+    if (!value->node)
+        return json_text_count(value->text, value->span.begin);
+    for (size_t i = 0; i < value->node->count; i++)
+        count += value->node->items[i].count;
+    return count;
+}
+
+static void place_in_text(struct json_place *place, struct json_text *text, const struct json_member *member)
+{
+    place->key_text = text;
+    place->key = member->key;
+    place->value = (struct json_value){text, member->value, NULL};
+}
+
+/* The only member of an item that is no run. */
+static void place_item(struct json_place *place, const struct json_node *node, const struct json_item *item)
+{
+    bool object = is_object(node->text, node->span.begin);
+
+    place->value = item->value;
+    place->key_text = node->text;
+    place->key = (struct json_span){item->base.begin, item->base.begin};
+    if (item->key) {
+        place->key_text = item->key;
+        place->key = (struct json_span){1, item->key->bytes.size - 1};
+    } else if (object) {
+        place->key.end = json_skip_value(node->text->bytes, item->base.begin);
+    }
+}
+
+static size_t find_in_item(const struct json_node *node, size_t i, coord_slice name, struct json_place *place)
+{
+    const struct json_item *item = &node->items[i];
+    struct json_found found;
+
+    if (is_run(item)) {
+        found = json_text_find(node->text, item->base.begin, item->count, name);
+        if (found.matches > 0) {
+            *place = (struct json_place){.item = i, .within = found.ordinal};
+            place_in_text(place, node->text, &found.member);
+        }
+        return found.matches;
+    }
+    if (item->key ? !json_key_at_is(item->key->bytes, 1, name)
+                  : !json_key_at_is(node->text->bytes, item->base.begin, name))
+        return 0;
+    *place = (struct json_place){.item = i};
+    place_item(place, node, item);
+    return 1;
+}
+
+size_t json_value_find(const struct json_value *value, coord_slice name, struct json_place *place)
+{
+    const struct json_node *node = value->node;
+    struct json_place later;
+    size_t matches = 0;
+
+    if (!node) {
+        size_t first = json_text_first(value->text, value->span.begin);
+        struct json_found found = {.matches = 0};
+
+        if (first != 0)
+            found = json_text_find(value->text, first, SIZE_MAX, name);
+        *place = (struct json_place){.item = 0, .within = found.ordinal};
+        place_in_text(place, value->text, &found.member);
+        return found.matches;
+    }
+    for (size_t i = 0; i < node->count; i++)
+        matches += find_in_item(node, i, name, matches ? &later : place);
+    return matches;
+}
+
+/* Moves the finger to the item that holds member `ordinal`; false when there are not so many. */
+static bool point_at(struct json_node *node, size_t ordinal)
+{
+    if (node->finger.ordinal > ordinal) {
+        node->finger.item = 0;
+        node->finger.ordinal = 0;
+    }
+    while (node->finger.item < node->count && ordinal - node->finger.ordinal >= node->items[node->finger.item].count)
+        node->finger.ordinal += node->items[node->finger.item++].count;
+    return node->finger.item < node->count;
+}
+
+bool json_value_element(const struct json_value *value, size_t ordinal, struct json_place *place)
+{
+    struct json_node *node = value->node;
+    bool object = is_object(value->text, value->span.begin);
+    size_t first = node ? 0 : json_text_first(value->text, value->span.begin);
+    struct json_member member;
+
+    *place = (struct json_place){.within = ordinal};
+    if (node) {
+        if (!point_at(node, ordinal))
+            return false;
+        place->item = node->finger.item;
+        place->within = ordinal - node->finger.ordinal;
+        if (!is_run(&node->items[place->item])) {
+            place_item(place, node, &node->items[place->item]);
+            return true;
+        }
+        first = node->items[place->item].base.begin;
+    }
+    if (first == 0 || !json_text_member(value->text, object, first, place->within, &member))
+        return false;
+    place_in_text(place, value->text, &member);
+    return true;
+}
+
+static void release_item(struct json_item *item)
+{
+    json_text_unref(item->key);
+    json_text_unref(item->value.text);
+}
+
+static void free_node(struct json_node *node)
+{
+    free(node->joined);
+    free(node->items);
+    free(node);
+}
+
+/* Takes the tree apart from its leaves. */
+static void free_tree(struct json_node *root)
+{
+    struct json_node *node = root;
+
+    while (node) {
+        struct json_item *last = node->count > 0 ? &node->items[node->count - 1] : NULL;
+        struct json_node *inner = last ? last->value.node : NULL;
+
+        if (inner) {
+            last->value.node = NULL;
+            inner->parent = node;
+            node = inner;
+        } else if (last) {
+            release_item(last);
+            node->count--;
+        } else {
+            inner = node;
+            node = node == root ? NULL : node->parent;
+            free_node(inner);
+        }
+    }
+}
+
+void json_value_release(struct json_value *value)
+{
+    free_tree(value->node);
+    json_text_unref(value->text);
+    *value = (struct json_value){0};
+}
+
+/* A copy whose items have no nodes yet. */
+static struct json_node *copy_node(const struct json_node *node, struct json_node *parent)
+{
+    struct json_node *copy = malloc(sizeof *copy);
+
+    if (!copy)
+        return NULL;
+    *copy = (struct json_node){
+        .text = node->text, .span = node->span, .first = node->first, .last_end = node->last_end, .parent = parent};
+    if (!json_node_reserve(copy, node->count)) {
+        free_node(copy);
+        return NULL;
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        struct json_item *item = &copy->items[copy->count++];
+
+        *item = node->items[i];
+        item->value.node = NULL;
+        if (item->value.text)
+            json_text_ref(item->value.text);
+        if (item->key)
+            json_text_ref(item->key);
+    }
+    return copy;
+}
+
+/* Goes through both trees in step. */
+static struct json_node *copy_tree(const struct json_node *from)
+{
+    struct json_node *root = copy_node(from, NULL);
+    struct json_node *to = root;
+
+    while (to) {
+        const struct json_node *inner;
+
+        if (to->walk.item == to->count) {
+            to = to->parent;
+            from = from->parent;
+            continue;
+        }
+        inner = from->items[to->walk.item].value.node;
+        if (inner) {
+            struct json_node *copy = copy_node(inner, to);
+
+            if (!copy) {
+                free_tree(root);
+                return NULL;
+            }
+            to->items[to->walk.item++].value.node = copy;
+            to = copy;
+            from = inner;
+        } else {
+            to->walk.item++;
+        }
+    }
+    return root;
+}
+
+bool json_value_clone(const struct json_value *value, struct json_value *copy)
+{
+    struct json_node *node = NULL;
+
+    if (value->node) {
+        node = copy_tree(value->node);
+        if (!node)
+            return false;
+    }
+    *copy = (struct json_value){json_text_ref(value->text), value->span, node};
+    return true;
+}
+
+/* Where the last member of the container ends: what stands before the closing bracket, but white space. */
+static size_t end_of_last(const struct json_text *text, struct json_span span)
+{
+    size_t at = span.end - 1;
+
+    while (json_is_space((unsigned char)text->bytes.data[at - 1]))
+        at--;
+    return at;
+}
+
+struct json_node *json_value_open(struct json_value *value, struct json_node *parent)
+{
+    size_t first = json_text_first(value->text, value->span.begin);
+    struct json_node *node = value->node;
+
+    if (node)
+        return node;
+    node = malloc(sizeof *node);
+    if (!node)
+        return NULL;
+    *node = (struct json_node){.text = value->text, .span = value->span, .parent = parent};
+    node->first = node->last_end = value->span.begin + 1;
+    if (first != 0) {
+        if (!json_node_reserve(node, 1)) {
+            free_node(node);
+            return NULL;
+        }
+        node->first = first;
+        node->last_end = end_of_last(value->text, value->span);
+        node->items[node->count++] = (struct json_item){.base = {node->first, node->last_end},
+                                                        .count = json_text_count(value->text, value->span.begin)};
+    }
+    value->node = node;
+    return node;
+}
+
+bool json_node_reserve(struct json_node *node, size_t more)
+{
+    size_t capacity = node->capacity;
+    struct json_item *items;
+
+    if (more <= node->capacity - node->count)
+        return true;
+    if (more > SIZE_MAX / sizeof *items / 4 - node->count)
+        return false;
+    capacity = 2 * node->capacity > node->count + more ? 2 * node->capacity : node->count + more;
+    items = realloc(node->items, capacity * sizeof *items);
+    if (!items)
+        return false;
+    node->items = items;
+    node->capacity = capacity;
+    return true;
+}
+
+/* Makes room for an item at `at`; the finger stays on what did not move. */
+static struct json_item *make_room(struct json_node *node, size_t at)
+{
+    assert(node->count < node->capacity && at <= node->count);
+    memmove(&node->items[at + 1], &node->items[at], (node->count - at) * sizeof *node->items);
+    node->count++;
+    if (node->finger.item > at) {
+        node->finger.item = 0;
+        node->finger.ordinal = 0;
+    }
+    return &node->items[at];
+}
+
+/* Cuts the run in two before its member `within`. */
+static void cut(struct json_node *node, size_t i, size_t within)
+{
+    bool object = is_object(node->text, node->span.begin);
+    struct json_member before;
+    struct json_item *run;
+
+    assert(within > 0 && within < node->items[i].count);
+    if (!json_text_member(node->text, object, node->items[i].base.begin, within - 1, &before))
+        abort(); /* the count was wrong */
+    run = make_room(node, i);
+    run[0] = run[1];
+    run[0].base.end = before.value.end;
+    run[0].count = within;
+    run[1].base.begin = json_after_member(node->text->bytes, before.value.end);
+    run[1].count -= within;
+}
+
+struct json_item *json_node_isolate(struct json_node *node, struct json_place *place)
+{
+    struct json_item *item = &node->items[place->item];
+    struct json_member member;
+
+    if (!is_run(item))
+        return item;
+    if (place->within + 1 < item->count)
+        cut(node, place->item, place->within + 1);
+    if (place->within > 0)
+        cut(node, place->item++, place->within);
+    place->within = 0;
+    item = &node->items[place->item];
+    member = json_member_at(node->text->bytes, is_object(node->text, node->span.begin), item->base.begin);
+    item->value_begin = member.value.begin;
+    item->value = (struct json_value){json_text_ref(node->text), member.value, NULL};
+    return item;
+}
+
+void json_node_insert(struct json_node *node, const struct json_place *place, struct json_text *key,
+                      struct json_text *text)
+{
+    size_t at = place ? place->item : node->count;
+    struct json_item *item;
+
+    if (place && place->within > 0) {
+        cut(node, at, place->within);
+        at++;
+    }
+    item = make_room(node, at);
+    *item = (struct json_item){.count = 1, .value = {text, text->root, NULL}, .key = key};
+}
+
+void json_node_remove(struct json_node *node, size_t item)
+{
+    assert(item < node->count && node->items[item].count == 1);
+    json_value_release(&node->items[item].value);
+    json_text_unref(node->items[item].key);
+    node->count--;
+    memmove(&node->items[item], &node->items[item + 1], (node->count - item) * sizeof *node->items);
+    if (node->finger.item > item) {
+        node->finger.item = 0;
+        node->finger.ordinal = 0;
+    }
+}
+
+/* Copies what the run keeps without `name` to `kept`, as runs, and returns how many those are. */
+static size_t thin_run(const struct json_node *node, const struct json_item *run, coord_slice name,
+                       struct json_item *kept)
+{
+    struct json_item *last = NULL;
+    size_t count = 0;
+    size_t at = run->base.begin;
+
+    for (size_t i = 0; i < run->count; i++) {
+        struct json_member member = json_member_at(node->text->bytes, true, at);
+
+        if (json_key_at_is(node->text->bytes, at, name)) {
+            last = NULL;
+        } else if (last) {
+            last->base.end = member.value.end;
+            last->count++;
+        } else {
+            last = &kept[count++];
+            *last = (struct json_item){.base = {at, member.value.end}, .count = 1};
+        }
+        at = json_after_member(node->text->bytes, member.value.end);
+    }
+    return count;
+}
+
+bool json_node_remove_all(struct json_node *node, coord_slice name)
+{
+    struct json_value value = {node->text, node->span, node};
+    struct json_place place;
+    size_t matches = json_value_find(&value, name, &place);
+    struct json_item *items = malloc((node->count + matches + 1) * sizeof *items);
+    size_t count = 0;
+
+    if (!items)
+        return false;
+    for (size_t i = 0; i < node->count; i++) {
+        struct json_item *item = &node->items[i];
+
+        if (is_run(item)) {
+            count += thin_run(node, item, name, items + count);
+        } else if (find_in_item(node, i, name, &place) > 0) {
+            json_value_release(&item->value);
+            json_text_unref(item->key);
+        } else {
+            items[count++] = *item;
+        }
+    }
+    free(node->items);
+    node->items = items;
+    node->capacity = node->count + matches + 1;
+    node->count = count;
+    node->finger.item = 0;
+    node->finger.ordinal = 0;
+    return true;
+}
+
+void json_node_changed(struct json_node *node)
+{
+    for (; node; node = node->parent) {
+        free(node->joined);
+        node->joined = NULL;
+    }
+}

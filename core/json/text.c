@@ -1,0 +1,289 @@
+/* See text.h. */
+#include "json/text.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { FIRST_CAPACITY = 16 };
+
+struct index {
+    struct json_entry *entries;
+    size_t count;
+    size_t capacity;
+    bool failed;
+};
+
+static bool note_member(void *context, const struct json_member *member)
+{
+    struct index *index = context;
+
+    if (member->key.end == 0) /* an element: arrays have fingers instead */
+        return true;
+    if (index->count == index->capacity) {
+        size_t capacity = index->capacity ? 2 * index->capacity : FIRST_CAPACITY;
+        struct json_entry *entries = realloc(index->entries, capacity * sizeof *entries);
+
+        if (!entries)
+            return false;
+        index->entries = entries;
+        index->capacity = capacity;
+    }
+    index->entries[index->count++] =
+        (struct json_entry){(uint32_t)member->key.begin, (uint32_t)member->value.begin, (uint32_t)member->value.end};
+    return true;
+}
+
+static struct json_text *copy(coord_slice bytes)
+{
+    struct json_text *text = NULL;
+
+    if (bytes.size < SIZE_MAX - sizeof *text - 1)
+        text = malloc(sizeof *text + bytes.size + 1);
+    if (!text)
+        return NULL;
+    *text = (struct json_text){.references = 1, .bytes = {text->data, bytes.size}, .root = {0, bytes.size}};
+    if (bytes.size > 0)
+        memcpy(text->data, bytes.data, bytes.size);
+    text->data[bytes.size] = '\0'; /* for debuggers */
+    return text;
+}
+
+static struct json_span without_space(coord_slice bytes)
+{
+    struct json_span root = {json_skip_space(bytes, 0), bytes.size};
+
+    while (root.end > root.begin && json_is_space((unsigned char)bytes.data[root.end - 1]))
+        root.end--;
+    return root;
+}
+
+struct json_text *json_text_new(coord_slice bytes, size_t max_depth, bool trim, struct json_error *error)
+{
+    bool small = bytes.size < UINT32_MAX;
+    struct index index = {0};
+    struct json_text *text = NULL;
+    struct json_span root;
+
+    if (trim && bytes.size > 0) {
+        root = without_space(bytes);
+        bytes = (coord_slice){bytes.data + root.begin, root.end - root.begin};
+    }
+    if (!json_validate_within(bytes, max_depth, error, small ? note_member : NULL, &index))
+        goto out;
+    text = copy(bytes);
+    if (!text) {
+        *error = (struct json_error){0, "memory is short", true};
+        goto out;
+    }
+    text->root = without_space(bytes);
+    text->index = index.entries;
+    text->indexed = index.count;
+    text->complete = small;
+    index.entries = NULL;
+out:
+    free(index.entries);
+    return text;
+}
+
+struct json_text *json_text_piece_new(coord_slice bytes) { return copy(bytes); }
+
+void json_text_unref(struct json_text *text)
+{
+    if (!text)
+        return;
+    assert(text->references > 0);
+    if (--text->references > 0)
+        return;
+    for (size_t i = 0; i < text->string_count; i++)
+        free((void *)(uintptr_t)text->strings[i].text.data);
+    free(text->strings);
+    free(text->index);
+    free(text);
+}
+
+/* The first index entry whose key is at or behind `at`. */
+static size_t index_place(const struct json_text *text, size_t at)
+{
+    size_t low = 0;
+    size_t high = text->indexed;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (text->index[middle].key < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/*
+ * The index entry of the top-level member whose key begins at `at`; NULL when there is none. Runs are looked at in order, so
+ * the hint is mostly right.
+ */
+static const struct json_entry *indexed_at(struct json_text *text, size_t at)
+{
+    size_t place = text->index_hint;
+
+    if (place >= text->indexed || text->index[place].key != at)
+        place = index_place(text, at);
+    text->index_hint = place;
+    return place < text->indexed && text->index[place].key == at ? &text->index[place] : NULL;
+}
+
+static struct json_member from_entry(const struct json_text *text, const struct json_entry *entry)
+{
+    return (struct json_member){{entry->key, json_skip_value(text->bytes, entry->key)}, {entry->value, entry->end}};
+}
+
+/* As json_text_find, through the index. */
+static struct json_found find_indexed(const struct json_text *text, const struct json_entry *entry, size_t count,
+                                      coord_slice name)
+{
+    struct json_found found = {.matches = 0};
+
+    for (size_t i = 0; i < count; i++) {
+        if (json_key_at_is(text->bytes, entry[i].key, name) && found.matches++ == 0) {
+            found.member = from_entry(text, &entry[i]);
+            found.ordinal = i;
+        }
+    }
+    return found;
+}
+
+struct json_found json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name)
+{
+    struct json_found found = {.matches = 0};
+    const struct json_entry *entry = indexed_at(text, first);
+    size_t at = first;
+
+    if (entry) {
+        size_t left = text->indexed - (size_t)(entry - text->index);
+
+        count = count < left ? count : left;
+        text->index_hint += count + 1; /* where the next run begins when one member was taken out behind this */
+        return find_indexed(text, entry, count, name);
+    }
+    for (size_t i = 0; i < count && at != 0; i++) {
+        struct json_member member = json_member_at(text->bytes, true, at);
+
+        if (json_key_at_is(text->bytes, at, name) && found.matches++ == 0) {
+            found.member = member;
+            found.ordinal = i;
+        }
+        at = json_after_member(text->bytes, member.value.end);
+    }
+    return found;
+}
+
+/* The finger nearest before `ordinal`, or one that is free to be put there. */
+static struct json_finger *finger_for(struct json_text *text, size_t first, size_t ordinal)
+{
+    struct json_finger *finger;
+
+    for (size_t i = 0; i < JSON_FINGERS; i++)
+        if (text->fingers[i].first == first && text->fingers[i].ordinal <= ordinal)
+            return &text->fingers[i];
+    finger = &text->fingers[text->next_finger++ % JSON_FINGERS];
+    *finger = (struct json_finger){first, 0, first};
+    return finger;
+}
+
+bool json_text_member(struct json_text *text, bool object, size_t first, size_t ordinal, struct json_member *member)
+{
+    const struct json_entry *entry = object ? indexed_at(text, first) : NULL;
+    struct json_finger *finger;
+
+    if (entry) {
+        if (ordinal >= text->indexed - (size_t)(entry - text->index))
+            return false;
+        *member = from_entry(text, entry + ordinal);
+        return true;
+    }
+    finger = finger_for(text, first, ordinal);
+    while (finger->ordinal < ordinal) {
+        size_t next = json_after_member(text->bytes, json_member_at(text->bytes, object, finger->at).value.end);
+
+        if (next == 0)
+            return false;
+        finger->at = next;
+        finger->ordinal++;
+    }
+    *member = json_member_at(text->bytes, object, finger->at);
+    return true;
+}
+
+size_t json_text_first(const struct json_text *text, size_t container)
+{
+    size_t at = json_skip_space(text->bytes, container + 1);
+
+    return text->bytes.data[at] == ']' || text->bytes.data[at] == '}' ? 0 : at;
+}
+
+size_t json_text_count(const struct json_text *text, size_t container)
+{
+    if (text->complete && container == text->root.begin && text->bytes.data[container] == '{')
+        return text->indexed;
+    return json_count_members(text->bytes, container);
+}
+
+/* The first cached string at or behind `at`. */
+static size_t string_place(const struct json_text *text, size_t at)
+{
+    size_t low = 0;
+    size_t high = text->string_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (text->strings[middle].at < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool remember(struct json_text *text, size_t place, size_t at, coord_slice unescaped)
+{
+    if (text->string_count == text->string_capacity) {
+        size_t capacity = text->string_capacity ? 2 * text->string_capacity : FIRST_CAPACITY;
+        struct json_unescaped *strings = realloc(text->strings, capacity * sizeof *strings);
+
+        if (!strings)
+            return false;
+        text->strings = strings;
+        text->string_capacity = capacity;
+    }
+    memmove(text->strings + place + 1, text->strings + place, (text->string_count - place) * sizeof *text->strings);
+    text->strings[place] = (struct json_unescaped){at, unescaped};
+    text->string_count++;
+    return true;
+}
+
+bool json_text_unescaped(struct json_text *text, struct json_span quoted, coord_slice *unescaped)
+{
+    coord_slice inside = {text->bytes.data + quoted.begin + 1, quoted.end - quoted.begin - 2};
+    size_t place;
+    char *memory;
+
+    if (inside.size == 0 || !memchr(inside.data, '\\', inside.size)) {
+        *unescaped = inside;
+        return true;
+    }
+    place = string_place(text, quoted.begin);
+    if (place < text->string_count && text->strings[place].at == quoted.begin) {
+        *unescaped = text->strings[place].text;
+        return true;
+    }
+    memory = malloc(inside.size + 2);
+    if (!memory)
+        return false;
+    *unescaped = (coord_slice){memory, json_unescape((coord_slice){inside.data - 1, inside.size + 2}, memory)};
+    if (remember(text, place, quoted.begin, *unescaped))
+        return true;
+    free(memory);
+    *unescaped = (coord_slice){NULL, 0};
+    return false;
+}

@@ -1,0 +1,146 @@
+/* See executor.h. */
+#include "pipeline/executor.h"
+
+#include "pipeline/call.h"
+#include "pipeline/heartbeat.h"
+#include "pipeline/prompt_guard.h"
+#include "pipeline/worker.h"
+#include "telemetry/families.h"
+#include "telemetry/log.h"
+
+#include <coordinator/background.h>
+
+#include <stdlib.h>
+
+static int64_t now(const struct coord_request *request) { return reactor_now_fresh(request->worker->reactor); }
+
+static void count_step_error(const struct step *step, enum error_class class)
+{
+    coord_metric_add(families()->step_errors_total, 1,
+                     (coord_slice[]){coord_slice_of(step->id), coord_slice_of(error_class_name(class))});
+}
+
+static bool is_status(coord_status status) { return status <= COORD_DONE && status >= COORD_STATE; }
+
+/* A negative status without a failure is the step's mistake, and is said so. */
+static void settle_failure(struct coord_request *request, const struct step *step, coord_status status)
+{
+    if (request->cancelled || request->failure.class != ERROR_NONE)
+        return;
+    request_fail(request, ERROR_INTERNAL, 500, NULL, "step %s failed without saying why", step->id);
+    request->failure.cause = arena_printf(&request->arena, "execute returned %d%s", status,
+                                          is_status(status) ? "" : ", which is no status of a step");
+}
+
+static coord_status run_step(struct coord_request *request, const struct step *step)
+{
+    struct step_record *record = &request->steps_ran[request->steps_ran_count++];
+    coord_slice label = coord_slice_of(step->id);
+    bool had_ids = request->has_token_ids;
+    coord_status status;
+
+    record->step = step;
+    record->began_ns = now(request);
+    request->step = step;
+    fiber_set_label(request->fiber, step->id);
+    coord_metric_add(families()->step_running, 1, &label);
+    status = step->kind->type.execute(step->state, request);
+    coord_metric_add(families()->step_running, -1, &label);
+    fiber_set_label(request->fiber, NULL);
+    request->step = NULL;
+    record->ended_ns = now(request);
+    metric_series_add(step->duration, (double)(record->ended_ns - record->began_ns) / 1e9);
+    prompt_guard_after(request, step, had_ids);
+    if (status < 0 || !is_status(status)) {
+        settle_failure(request, step, status);
+        status = COORD_FAIL;
+    }
+    if (request->failure.class != ERROR_NONE && request->failure.class != ERROR_CANCELLED)
+        count_step_error(step, request->failure.class);
+    else if (request->answer_begun && request->answer_status >= 400 && status == COORD_DONE)
+        count_step_error(step, request->answer_status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX);
+    return status;
+}
+
+void executor_run(struct coord_request *request)
+{
+    const struct generation *generation = request->generation;
+    coord_status status = COORD_NEXT;
+
+    request->steps_ran = arena_alloc(&request->arena, (generation->step_count + 1) * sizeof *request->steps_ran);
+    fiber_set_subject(request->fiber, request->id.data);
+    heartbeat_start(request);
+    for (size_t i = 0; i < generation->step_count && status == COORD_NEXT && request->steps_ran; i++) {
+        if (request->cancelled || request->failure.class != ERROR_NONE || request->answer_over)
+            break;
+        request->step_index = i;
+        status = run_step(request, &generation->steps[i]);
+    }
+    heartbeat_stop(request);
+    if (request->cancelled) {
+        chain_abort(&request->chain);
+        return;
+    }
+    if (!request->answer_over && request->failure.class == ERROR_NONE)
+        request_fail(request, ERROR_INTERNAL, 500, NULL,
+                     status == COORD_DONE ? "step %s said that it had answered, but it had not"
+                                          : "no step of the pipeline answered the request",
+                     generation->steps[request->step_index].id);
+    if (request->failure.class != ERROR_NONE)
+        request_answer_failure(request);
+}
+
+/* ---- Background work ---- */
+
+struct running {
+    struct coord_request *request;
+    struct detached *work;
+};
+
+static void detached_main(void *argument)
+{
+    struct coord_request *request = argument;
+    struct detached *work = request->detached;
+
+    request->detached = NULL;
+    work->function(request, work->argument);
+    if (work->release)
+        work->release(work->argument);
+    free(work);
+    request_fiber_done(request);
+}
+
+void executor_detach(struct coord_request *of, struct detached *work)
+{
+    struct coord_request *request = of->background ? NULL : request_background(of, work);
+
+    if (request) {
+        request->detached = work;
+        request->fiber = fiber_spawn(request->worker->fibers, detached_main, request);
+        if (request->fiber)
+            return;
+        request->detached = NULL;
+        request_fiber_done(request);
+    }
+    coord_logf(of, COORD_LOG_WARNING, "background work dropped: too much of it runs already; let it take less time");
+    if (work->release)
+        work->release(work->argument);
+    free(work);
+}
+
+coord_status coord_background(coord_request *request, void (*function)(coord_request *background, void *argument),
+                              void *argument_take, void (*release)(void *argument))
+{
+    struct detached *work;
+
+    if (request->background)
+        return COORD_STATE;
+    if (request->worker->background_count >= BACKGROUND_LIMIT)
+        return COORD_LIMIT;
+    work = malloc(sizeof *work);
+    if (!work)
+        return COORD_NO_MEMORY;
+    *work = (struct detached){request->detached, function, release, argument_take};
+    request->detached = work;
+    return COORD_OK;
+}

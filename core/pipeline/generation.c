@@ -1,0 +1,521 @@
+/* See generation.h. Building goes step by step and collects every complaint before it gives up. */
+#include "pipeline/generation.h"
+
+#include "config/error.h"
+#include "config/known.h"
+#include "telemetry/families.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static const int64_t SAFE_IDLE_AGE_NS = 3 * INT64_C(1000000000); /* decision 39: below 4 s */
+
+/* What coord_config.owner points at while a step is being created. */
+struct construction {
+    struct generation *generation;
+    struct step *step;
+    const struct connector_kind *kinds[2]; /* KV, EC */
+    struct coord_config *configs;          /* the step's, then its connectors' */
+    struct complaints *complaints;
+};
+
+/* Params by which a step names its connectors. */
+static const struct {
+    const char *param;
+    int32_t kind;
+} CONNECTOR_PARAMS[2] = {{"kv_connector", COORD_CONNECTOR_KV}, {"ec_connector", COORD_CONNECTOR_EC}};
+
+const char *intern(coord_slice text)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct arena arena;
+    static struct interned {
+        struct interned *next;
+        coord_slice text;
+    } *all;
+    struct interned *entry;
+
+    pthread_mutex_lock(&lock);
+    for (entry = all; entry && !coord_slice_equal(entry->text, text); entry = entry->next)
+        ;
+    if (!entry) {
+        entry = arena_alloc(&arena, sizeof *entry);
+        if (!entry || !(entry->text = arena_copy(&arena, text)).data)
+            abort();
+        entry->next = all;
+        all = entry;
+    }
+    pthread_mutex_unlock(&lock);
+    return entry->text.data;
+}
+
+static const coord_param *declared(const struct step_kind *kind, const char *name, coord_param *row)
+{
+    for (size_t i = 0; i < kind->params.count; i++) {
+        *row = param_at(&kind->params, i);
+        if (strcmp(row->name, name) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* The connector that a step will use, from its params, the pipeline's or the default: needed before its params can be validated. */
+static const struct connector_kind *connector_of(const struct construction *build, const struct step_entry *entry,
+                                                 size_t which)
+{
+    coord_param row;
+    const struct node *set;
+    const struct value *inherited;
+    coord_slice name = {0};
+
+    if (!declared(build->step->kind, CONNECTOR_PARAMS[which].param, &row))
+        return NULL;
+    set = node_get(entry->params, row.name);
+    inherited = row.inherits ? config_find(&build->generation->settings->pipeline_values, row.inherits) : NULL;
+    if (set && set->kind == NODE_SCALAR)
+        name = set->text;
+    else if (inherited && inherited->source != VALUE_ABSENT && inherited->text.size > 0)
+        name = inherited->text;
+    else if (row.fallback)
+        name = coord_slice_of(row.fallback);
+    return registry_connector(build->generation->registry, CONNECTOR_PARAMS[which].kind, name);
+}
+
+static bool load_params(struct construction *build, const struct step_entry *entry)
+{
+    struct generation *generation = build->generation;
+    struct param_table tables[3] = {build->step->kind->params};
+    struct buffer where = {0};
+    struct values_input input = {.arena = &generation->arena,
+                                 .tables = tables,
+                                 .table_count = 1,
+                                 .map = entry->params,
+                                 .at = entry->at,
+                                 .parent = &generation->settings->pipeline_values};
+    bool loaded = false;
+
+    for (size_t which = 0; which < 2; which++) {
+        build->kinds[which] = connector_of(build, entry, which);
+        if (build->kinds[which])
+            tables[input.table_count++] = build->kinds[which]->params;
+    }
+    build->configs = arena_alloc(&generation->arena, input.table_count * sizeof *build->configs);
+    if (build->configs && buffer_printf(&where, "step %.*s", COORD_FMT(entry->id))) {
+        input.where = where.data;
+        loaded = values_load(&input, build->configs, build->complaints);
+        for (size_t i = 0; i < input.table_count; i++) {
+            build->configs[i].step_id = entry->id;
+            build->configs[i].owner = build;
+        }
+    }
+    buffer_release(&where);
+    return loaded;
+}
+
+static bool names_thing(const char *const *things, const char *thing)
+{
+    for (size_t i = 0; things && things[i]; i++)
+        if (strcmp(things[i], thing) == 0)
+            return true;
+    return false;
+}
+
+static bool provided_before(const struct construction *build, const char *thing)
+{
+    for (const struct step *step = build->generation->steps; step < build->step; step++)
+        if (names_thing(step->kind->type.provides, thing))
+            return true;
+    return false;
+}
+
+/* A step type, loaded or not used here, that would provide it: for the remedy. */
+static const char *provider_of(const struct registry *registry, const char *thing)
+{
+    for (const struct step_kind *kind = registry->steps; kind; kind = kind->next)
+        if (names_thing(kind->type.provides, thing))
+            return kind->type.name;
+    return "a step that provides it";
+}
+
+/* A param that was set but can have no effect here is a warning; set to "error", which asks for certainty, it is one. */
+static void check_needs(const struct construction *build, const struct step_entry *entry)
+{
+    for (size_t i = 0; i < build->configs[0].count; i++) {
+        const struct value *value = &build->configs[0].values[i];
+        coord_param row = param_at(&build->step->kind->params, i);
+        bool strict = coord_slice_is(value->text, "error");
+
+        if (!row.needs || value->source <= VALUE_DEFAULT || (row.type == COORD_PARAM_ENUM && value->integer == 0) ||
+            provided_before(build, row.needs))
+            continue;
+        complain(build->complaints, strict ? COMPLAINT_ERROR : COMPLAINT_WARNING, value->at,
+                 "%s of step %.*s can have no effect: no step before it provides %s; put %s before it", row.name,
+                 COORD_FMT(entry->id), row.needs, provider_of(build->generation->registry, row.needs));
+    }
+}
+
+static void create_step(struct construction *build, const struct step_entry *entry)
+{
+    struct step *step = build->step;
+    coord_error error = {0};
+
+    if (!load_params(build, entry))
+        return;
+    check_needs(build, entry);
+    step->config = build->configs[0];
+    step->created =
+        !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
+    if (!step->created)
+        complain(build->complaints, COMPLAINT_ERROR, entry->at, "step %.*s: %.*s", COORD_FMT(entry->id),
+                 COORD_FMT(error.message.size ? buffer_slice(&error.message)
+                                              : coord_slice_of("create failed without saying why")));
+    buffer_release(&error.message);
+}
+
+static void add_metrics(struct step *step)
+{
+    coord_slice label = coord_slice_of(step->id);
+
+    step->duration = metric_series_of(families()->step_duration_seconds, &label);
+}
+
+static void complain_unknown_type(const struct generation *generation, const struct step_entry *entry,
+                                  struct complaints *complaints)
+{
+    const char *near = registry_nearest_step(generation->registry, entry->type);
+    const char *refusal = known_refusal("step type", entry->type);
+
+    if (refusal) {
+        complain(complaints, COMPLAINT_ERROR, entry->type_at, "step type \"%.*s\" %s", COORD_FMT(entry->type), refusal);
+        return;
+    }
+    complain(complaints, COMPLAINT_ERROR, entry->type_at, "unknown step type \"%.*s\"%s%s%s", COORD_FMT(entry->type),
+             near ? ": did you mean \"" : "; `coordinator steps` lists those that are loaded", near ? near : "",
+             near ? "\"?" : "");
+}
+
+static void build_step(struct generation *generation, const struct step_entry *entry, struct complaints *complaints)
+{
+    const struct step_kind *kind = registry_step(generation->registry, entry->type);
+    struct step *step = &generation->steps[generation->step_count];
+    struct construction *build;
+
+    if (!kind) {
+        complain_unknown_type(generation, entry, complaints);
+        return;
+    }
+    build = arena_alloc(&generation->arena, sizeof *build);
+    if (!build) {
+        complain(complaints, COMPLAINT_ERROR, entry->at, "memory is short");
+        return;
+    }
+    generation->step_count++;
+    step->kind = kind;
+    step->id = intern(entry->id);
+    *build = (struct construction){.generation = generation, .step = step, .complaints = complaints};
+    create_step(build, entry);
+    add_metrics(step);
+}
+
+/* A whole second above what libcurl's clock may add; never above what workers keep (decision 39). */
+static int64_t idle_age(int64_t wanted_ns)
+{
+    return wanted_ns > 0 && wanted_ns < SAFE_IDLE_AGE_NS ? wanted_ns : SAFE_IDLE_AGE_NS;
+}
+
+static struct coord_upstream *add_upstream(struct generation *generation, const struct upstream_options *options)
+{
+    struct coord_upstream *upstream = arena_alloc(&generation->arena, sizeof *upstream);
+
+    if (!upstream)
+        return NULL;
+    upstream->options = *options;
+    upstream->index = generation->upstream_count++;
+    upstream->next = generation->upstreams;
+    generation->upstreams = upstream;
+    return upstream;
+}
+
+static bool build_gateway(struct generation *generation, struct complaints *complaints)
+{
+    const struct settings *settings = generation->settings;
+    struct upstream_options options = {
+        .url = settings->gateway.address,
+        .max_idle_connections = (unsigned)settings->gateway.max_idle_conns_per_host,
+        .idle_age_ns = idle_age(settings->gateway.idle_conn_timeout_ns),
+        .connect_timeout_ns = settings->gateway.connect_timeout_ns,
+        .ca_file = settings->gateway.ca_file,
+        .client_cert_file = settings->gateway.cert_file,
+        .client_key_file = settings->gateway.key_file,
+    };
+
+    if (options.url.size == 0) {
+        complain(
+            complaints, COMPLAINT_ERROR, settings->gateway.address_at,
+            "gateway.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80");
+        return false;
+    }
+    generation->gateway = add_upstream(generation, &options);
+    return generation->gateway != NULL;
+}
+
+static bool has_step(const struct settings *settings, const char *type)
+{
+    for (size_t i = 0; i < settings->pipeline.step_count; i++)
+        if (coord_slice_is(settings->pipeline.steps[i].type, type))
+            return true;
+    return false;
+}
+
+/* What concerns the pipeline as a whole. */
+static void check_whole(const struct settings *settings, struct complaints *complaints)
+{
+    const struct value *openai = config_find(&settings->pipeline_values, "use_openai_format");
+    const struct entry *tracing = node_entry(settings->root, "tracing");
+
+    if (settings->pipeline.step_count == 0)
+        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at,
+                 "pipeline.steps is empty: a pipeline needs at least a step that answers, such as decode");
+    if (openai && openai->source != VALUE_ABSENT && !openai->integer && !has_step(settings, "render"))
+        complain(complaints, COMPLAINT_ERROR, openai->at,
+                 "pipeline.use_openai_format: false sends token ids, which need a render step in the pipeline");
+    if (settings->tracing && tracing)
+        complain(complaints, COMPLAINT_WARNING, tracing->at,
+                 "tracing: true passes trace context on, but exports no spans yet; remove it to silence this");
+}
+
+struct generation *generation_build(struct arena *arena_take, const struct settings *settings,
+                                    const struct registry *registry, struct complaints *complaints)
+{
+    unsigned before = complaints->errors;
+    struct generation *generation = calloc(1, sizeof *generation);
+
+    assert(families_declare());
+    if (!generation) {
+        arena_release(arena_take);
+        return NULL;
+    }
+    generation->arena = *arena_take;
+    *arena_take = (struct arena){0};
+    generation->settings = settings;
+    generation->registry = registry;
+    generation->steps =
+        arena_alloc(&generation->arena, (settings->pipeline.step_count + 1) * sizeof *generation->steps);
+    build_gateway(generation, complaints);
+    check_whole(settings, complaints);
+    if (settings->pipeline.step_count > MAX_STEPS)
+        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at,
+                 "pipeline.steps has %zu entries; at most %d are allowed", settings->pipeline.step_count, MAX_STEPS);
+    else
+        for (size_t i = 0; i < settings->pipeline.step_count && generation->steps; i++)
+            build_step(generation, &settings->pipeline.steps[i], complaints);
+    if (complaints->errors > before || !generation->steps) {
+        generation_free(generation);
+        return NULL;
+    }
+    return generation;
+}
+
+static void destroy_connectors(struct step *step)
+{
+    for (struct coord_connector *connector = step->connectors; connector; connector = connector->next)
+        if (connector->kind->type.destroy)
+            connector->kind->type.destroy(connector->state);
+    step->connectors = NULL;
+}
+
+static void stop_steps(struct generation *generation)
+{
+    for (size_t i = generation->step_count; i-- > 0;) {
+        struct step *step = &generation->steps[i];
+
+        if (step->started && step->kind->type.stop)
+            step->kind->type.stop(step->state);
+        step->started = false;
+    }
+}
+
+void generation_free(struct generation *generation)
+{
+    struct arena arena;
+
+    if (!generation)
+        return;
+    for (unsigned i = 0; i < MAX_REACTORS; i++)
+        assert(!generation->local[i].entered);
+    stop_steps(generation);
+    for (size_t i = generation->step_count; i-- > 0;) {
+        struct step *step = &generation->steps[i];
+
+        if (step->created && step->kind->type.destroy)
+            step->kind->type.destroy(step->state);
+        destroy_connectors(step);
+    }
+    arena = generation->arena;
+    free(generation);
+    arena_release(&arena);
+}
+
+bool generation_start(struct generation *generation, struct complaints *complaints)
+{
+    static const struct position at = {"start", 0, 0};
+
+    for (size_t i = 0; i < generation->step_count; i++) {
+        struct step *step = &generation->steps[i];
+        coord_error error = {0};
+
+        if (step->kind->type.start && step->kind->type.start(step->state, &error) != COORD_OK) {
+            complain(complaints, COMPLAINT_ERROR, at, "step %s: %.*s", step->id,
+                     COORD_FMT(error.message.size ? buffer_slice(&error.message)
+                                                  : coord_slice_of("start failed without saying why")));
+            buffer_release(&error.message);
+            stop_steps(generation);
+            return false;
+        }
+        buffer_release(&error.message);
+        step->started = true;
+    }
+    return true;
+}
+
+/* A message that does not fit is cut: nothing else is lost. */
+static void complete_reason(struct buffer *reason, coord_slice what, const char *why)
+{
+    if (!buffer_printf(reason, "%.*s: %s", COORD_FMT(what), why))
+        reason->size = 0;
+}
+
+static bool open_upstreams(struct generation *generation, struct client *client, struct generation_local *local,
+                           struct buffer *reason)
+{
+    for (struct coord_upstream *upstream = generation->upstreams; upstream; upstream = upstream->next) {
+        const char *why = "memory is short";
+
+        local->upstreams[upstream->index] = upstream_open(client, &upstream->options, &why);
+        if (!local->upstreams[upstream->index]) {
+            complete_reason(reason, upstream->options.url, why);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool generation_enter(struct generation *generation, struct client *client, unsigned reactor, struct buffer *reason)
+{
+    struct generation_local *local = &generation->local[reactor];
+    size_t entered = 0;
+
+    local->upstreams = calloc(generation->upstream_count + 1, sizeof *local->upstreams);
+    local->locals = calloc(generation->step_count + 1, sizeof *local->locals);
+    local->entered = true;
+    if (!local->upstreams || !local->locals || !open_upstreams(generation, client, local, reason))
+        goto fail;
+    for (; entered < generation->step_count; entered++) {
+        const struct step *step = &generation->steps[entered];
+        coord_error error = {0};
+        bool failed = step->kind->type.thread_start &&
+                      step->kind->type.thread_start(step->state, &local->locals[entered], &error) != COORD_OK;
+
+        if (failed)
+            complete_reason(reason, coord_slice_of(step->id),
+                            error.message.size ? error.message.data : "thread_start failed without saying why");
+        buffer_release(&error.message);
+        if (failed)
+            goto fail;
+    }
+    return true;
+fail:
+    while (entered-- > 0)
+        if (generation->steps[entered].kind->type.thread_stop)
+            generation->steps[entered].kind->type.thread_stop(generation->steps[entered].state, local->locals[entered]);
+    free(local->locals);
+    local->locals = NULL;
+    generation_leave(generation, reactor);
+    return false;
+}
+
+void generation_leave(struct generation *generation, unsigned reactor)
+{
+    struct generation_local *local = &generation->local[reactor];
+
+    for (size_t i = generation->step_count; local->locals && i-- > 0;)
+        if (generation->steps[i].kind->type.thread_stop)
+            generation->steps[i].kind->type.thread_stop(generation->steps[i].state, local->locals[i]);
+    for (unsigned i = 0; local->upstreams && i < generation->upstream_count; i++)
+        upstream_close(local->upstreams[i]);
+    free(local->upstreams);
+    free(local->locals);
+    *local = (struct generation_local){0};
+}
+
+/* The public side, called from `create`. */
+
+coord_status coord_upstream_open(const coord_config *config, const char *param, const coord_upstream_options *given,
+                                 coord_upstream **upstream, coord_error *error)
+{
+    struct construction *build = config->owner;
+    const struct settings *settings = build->generation->settings;
+    coord_upstream_options wanted = {0};
+    struct upstream_options options = {0};
+    coord_status status = coord_config_string(config, param, &options.url);
+
+    if (status == COORD_ABSENT || (status == COORD_OK && options.url.size == 0))
+        return COORD_ABSENT;
+    if (status != COORD_OK)
+        return coord_error_set(error, "%s is not declared as a url param of this step", param);
+    if (given)
+        memcpy(&wanted, given, given->size < sizeof wanted ? given->size : sizeof wanted);
+    options.max_idle_connections = wanted.max_idle_connections ? wanted.max_idle_connections : 100;
+    options.idle_age_ns = idle_age(wanted.idle_age_ns);
+    options.connect_timeout_ns =
+        wanted.connect_timeout_ns ? wanted.connect_timeout_ns : settings->gateway.connect_timeout_ns;
+    options.ca_file = settings->gateway.ca_file;
+    *upstream = add_upstream(build->generation, &options);
+    if (!*upstream)
+        return coord_error_set(error, "memory is short");
+    (*upstream)->timeout_ns = wanted.timeout_ns;
+    return COORD_OK;
+}
+
+static coord_status unknown_connector(const struct construction *build, const char *param, coord_slice name,
+                                      int32_t kind, coord_error *error)
+{
+    struct buffer list = {.limit = 1024};
+
+    for (const struct connector_kind *known = build->generation->registry->connectors; known; known = known->next)
+        if (known->type.kind == kind && !buffer_printf(&list, "%s%s", list.size ? ", " : "", known->type.name))
+            break;
+    coord_error_set(error, "unknown %s \"%.*s\"; loaded are: %.*s", param, COORD_FMT(name),
+                    COORD_FMT(list.size ? buffer_slice(&list) : coord_slice_of("none")));
+    buffer_release(&list);
+    return COORD_FAIL;
+}
+
+coord_status coord_connector_open(const coord_config *config, const char *param, int32_t kind,
+                                  coord_connector **connector, coord_error *error)
+{
+    struct construction *build = config->owner;
+    struct coord_connector *made;
+    coord_slice name = {0};
+    size_t at = 1;
+    size_t which = kind == COORD_CONNECTOR_EC;
+
+    if (coord_config_string(config, param, &name) != COORD_OK)
+        return coord_error_set(error, "%s is not declared as a string param of this step, or has no value", param);
+    if (!build->kinds[which] || build->kinds[which]->type.kind != kind ||
+        !coord_slice_is(name, build->kinds[which]->type.name))
+        return unknown_connector(build, param, name, kind, error);
+    if (which == 1 && build->kinds[0])
+        at++;
+    made = arena_alloc(&build->generation->arena, sizeof *made);
+    if (!made)
+        return coord_error_set(error, "memory is short");
+    made->kind = build->kinds[which];
+    if (made->kind->type.create && made->kind->type.create(&build->configs[at], &made->state, error) != COORD_OK)
+        return COORD_FAIL;
+    made->next = build->step->connectors;
+    build->step->connectors = made;
+    *connector = made;
+    return COORD_OK;
+}

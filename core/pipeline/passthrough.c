@@ -1,0 +1,304 @@
+/* Passthrough: an exchange that is no API of ours goes to the gateway as it is (decision 8), streamed both ways.
+ *
+ * The upload goes through a small buffer from the exchange to the leg; the answer goes from the leg straight to the
+ * exchange. An answer that comes before the upload has ended is held (decision 67): up to EARLY_LIMIT it is answered at once,
+ * a larger one begins when the client has sent all. Everything lives in the exchange's arena; the leg never outlives it. */
+#include "pipeline/front.h"
+
+#include "http/path.h"
+#include "pipeline/cors.h"
+#include "pipeline/leg_headers.h"
+#include "pipeline/worker.h"
+#include "telemetry/log.h"
+
+enum { UPLOAD_ROOM = 65536, EARLY_LIMIT = 65536 };
+
+struct passthrough {
+    struct visit *visit;
+    struct generation *generation;
+    struct leg *leg;      /* running */
+    struct buffer upload; /* from the client, not yet taken by the leg */
+    bool uploads, upload_over;
+    bool head_seen, begun, over, paused;
+    int32_t status;
+    int64_t length;
+    struct headers headers; /* of the answer, as the client gets them */
+    struct buffer early;    /* answer bytes that came before the upload's end */
+    bool early_whole;
+    int64_t began_ns;
+};
+
+static bool gone(const struct passthrough *self) { return self->over || exchange_is_gone(self->visit->exchange); }
+
+static void release(struct passthrough *self)
+{
+    buffer_release(&self->upload);
+    buffer_release(&self->early);
+}
+
+static void finish(struct passthrough *self)
+{
+    if (self->over)
+        return;
+    self->over = true;
+    release(self);
+    coord_log(NULL, COORD_LOG_INFO, "passthrough",
+              (coord_field[]){LOG_TEXT_FIELD("request", self->visit->id),
+                              LOG_TEXT_FIELD("method", exchange_method(self->visit->exchange)),
+                              LOG_TEXT_FIELD("path", self->visit->path), LOG_INT_FIELD("status", self->status),
+                              LOG_SECONDS_FIELD("seconds", reactor_now(self->visit->worker->reactor) - self->began_ns)},
+              5);
+}
+
+static void begin(struct passthrough *self)
+{
+    self->begun = true;
+    if (exchange_begin(self->visit->exchange, self->status, &self->headers, self->length) != COORD_OK) {
+        passthrough_stop(self);
+        return;
+    }
+    if (self->early.size > 0)
+        exchange_write(self->visit->exchange, buffer_slice(&self->early));
+    buffer_release(&self->early);
+    if (self->early_whole)
+        exchange_end(self->visit->exchange);
+}
+
+static void on_head(struct leg *leg, const struct leg_head *head)
+{
+    struct passthrough *self = leg_owner(leg);
+
+    self->head_seen = true;
+    self->status = head->status;
+    self->length = head->length;
+    headers_init(&self->headers, exchange_arena(self->visit->exchange));
+    if (!client_headers(&self->headers, &head->headers, self->visit->id) ||
+        !cors_allow(&self->headers, exchange_headers(self->visit->exchange), self->generation->settings)) {
+        leg_cancel(leg);
+        self->leg = NULL;
+        front_answer_error(self->visit, 500, NULL, NULL, "memory is short");
+        finish(self);
+        return;
+    }
+    if (!self->uploads || self->upload_over)
+        begin(self);
+}
+
+static void on_data(struct leg *leg, coord_slice bytes)
+{
+    struct passthrough *self = leg_owner(leg);
+    const struct settings *settings = self->generation->settings;
+    size_t queued;
+
+    if (gone(self))
+        return;
+    if (self->begun) {
+        queued = exchange_write(self->visit->exchange, bytes);
+    } else {
+        if (!buffer_append_slice(&self->early, bytes)) {
+            leg_cancel(leg);
+            self->leg = NULL;
+            exchange_abort(self->visit->exchange);
+            finish(self);
+            return;
+        }
+        queued = self->early.size > EARLY_LIMIT ? settings->response.buffer_high : 0;
+    }
+    if (queued >= settings->response.buffer_high && !self->paused) {
+        self->paused = true;
+        leg_pause(leg);
+    }
+}
+
+static const struct {
+    int32_t status;
+    const char *message;
+} FAILURES[] = {
+    [LEG_COMPLETE] = {0, ""},
+    [LEG_UNRESOLVED] = {503, "the gateway's name has no address"},
+    [LEG_REFUSED] = {503, "the gateway refused the connection"},
+    [LEG_CONNECT_TIMEOUT] = {504, "no connection to the gateway in time"},
+    [LEG_HEAD_TIMEOUT] = {504, "the gateway did not answer in time"},
+    [LEG_IDLE_TIMEOUT] = {504, "the gateway fell silent"},
+    [LEG_TOTAL_TIMEOUT] = {504, "the gateway took too long"},
+    [LEG_NO_ANSWER] = {502, "the gateway closed the connection without an answer"},
+    [LEG_BROKEN] = {502, "the gateway's answer broke off or is not HTTP"},
+    [LEG_TLS] = {502, "the TLS handshake with the gateway failed"},
+    [LEG_INTERNAL] = {500, "the call to the gateway could not be made"},
+};
+
+static void on_end(struct leg *leg, const struct leg_result *result)
+{
+    struct passthrough *self = leg_owner(leg);
+    struct exchange *exchange = self->visit->exchange;
+
+    self->leg = NULL;
+    if (gone(self))
+        return;
+    if (result->outcome != LEG_COMPLETE) {
+        coord_logf(NULL, COORD_LOG_VERBOSE, "passthrough %.*s: %s", COORD_FMT(self->visit->id),
+                   result->detail ? result->detail : FAILURES[result->outcome].message);
+        if (self->begun) {
+            exchange_abort(exchange);
+        } else {
+            self->status = FAILURES[result->outcome].status;
+            front_answer_error(self->visit, self->status, NULL, NULL, FAILURES[result->outcome].message);
+        }
+        finish(self);
+        return;
+    }
+    self->early_whole = true;
+    if (self->begun)
+        exchange_end(exchange);
+    else if (self->early.size <= EARLY_LIMIT &&
+             exchange_answer(exchange, self->status, &self->headers, buffer_slice(&self->early)) != COORD_OK)
+        exchange_abort(exchange);
+    else if (self->early.size > EARLY_LIMIT)
+        return; /* the rest of the upload is drained first */
+    finish(self);
+}
+
+static size_t on_upload(struct leg *leg, char *room, size_t size)
+{
+    struct passthrough *self = leg_owner(leg);
+    size_t taken = self->upload.size < size ? self->upload.size : size;
+    bool was_full = self->upload.size >= UPLOAD_ROOM;
+
+    if (taken == 0)
+        return self->upload_over ? LEG_UPLOAD_END : 0;
+    memcpy(room, self->upload.data, taken);
+    buffer_drop(&self->upload, taken);
+    if (was_full && self->upload.size < UPLOAD_ROOM)
+        exchange_upload_more(self->visit->exchange);
+    return taken;
+}
+
+static const struct leg_events EVENTS = {.head = on_head, .data = on_data, .end = on_end, .upload = on_upload};
+
+size_t passthrough_upload(struct passthrough *self, coord_slice piece, bool last)
+{
+    size_t room = self->upload.size < UPLOAD_ROOM ? UPLOAD_ROOM - self->upload.size : 0;
+    size_t taken = piece.size < room ? piece.size : room;
+
+    if (last)
+        self->upload_over = true;
+    if (!self->leg || self->head_seen) { /* answered already: what is left is read and forgotten */
+        if (last && self->head_seen && !self->begun && !gone(self)) {
+            begin(self);
+            if (self->early_whole)
+                finish(self);
+            else
+                passthrough_drained(self);
+        }
+        return piece.size;
+    }
+    if (!buffer_append(&self->upload, piece.data, taken))
+        return piece.size;
+    leg_upload_more(self->leg);
+    return taken;
+}
+
+void passthrough_drained(struct passthrough *self)
+{
+    if (!self->paused || !self->begun)
+        return;
+    self->paused = false;
+    if (self->leg)
+        leg_resume(self->leg);
+}
+
+void passthrough_stop(struct passthrough *self)
+{
+    if (self->leg)
+        leg_cancel(self->leg);
+    self->leg = NULL;
+    finish(self);
+}
+
+static bool add_trace(struct headers *to, const struct headers *from)
+{
+    const struct header *parent = headers_find(from, (coord_slice)COORD_SLICE("traceparent"));
+    const struct header *state = headers_find(from, (coord_slice)COORD_SLICE("tracestate"));
+    struct trace_context trace;
+    char text[56];
+
+    if (!parent || headers_count(from, (coord_slice)COORD_SLICE("traceparent")) != 1)
+        return true;
+    trace = trace_parse(parent->value);
+    if (!trace.valid)
+        return true;
+    trace_format_child(&trace, text);
+    return headers_add(to, (coord_slice)COORD_SLICE("traceparent"), (coord_slice){text, sizeof text - 1}) &&
+           (!state || headers_add_borrowed(to, (coord_slice)COORD_SLICE("tracestate"), state->value));
+}
+
+static bool leg_headers(struct headers *to, const struct visit *visit, const struct settings *settings)
+{
+    const struct headers *from = exchange_headers(visit->exchange);
+
+    if (!leg_headers_passthrough(to, from, settings))
+        return false;
+    for (size_t i = 0; i < settings->gateway.phase_header_count; i++)
+        if (!headers_add_borrowed(to, settings->gateway.phase_headers[i], (coord_slice)COORD_SLICE(COORD_PHASE_DECODE)))
+            return false;
+    return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), visit->id) && add_trace(to, from);
+}
+
+/* What can be said before anything is sent. */
+static bool refuse(struct visit *visit)
+{
+    struct exchange *exchange = visit->exchange;
+    coord_slice target = exchange_target(exchange);
+
+    if (headers_find(exchange_headers(exchange), (coord_slice)COORD_SLICE("upgrade")))
+        front_answer_error(visit, 501, NULL, NULL, "protocol upgrades are not supported");
+    else if (!path_target_valid(target))
+        front_answer_error(visit, 400, "invalid_request", NULL,
+                           "the request target holds bytes that may not stand there");
+    else if (target.size == 0 || target.data[0] != '/')
+        front_answer_error(visit, 405, NULL, NULL, "the request target must begin with a slash");
+    else
+        return false;
+    return true;
+}
+
+void passthrough_start(struct visit *visit)
+{
+    struct worker *worker = visit->worker;
+    struct generation *generation = worker->generation;
+    const struct settings *settings = generation->settings;
+    struct exchange *exchange = visit->exchange;
+    struct arena *arena = exchange_arena(exchange);
+    int64_t declared = exchange_declared_length(exchange);
+    struct passthrough *self;
+    struct headers headers;
+    void *memory;
+
+    if (refuse(visit))
+        return;
+    self = arena_alloc(arena, sizeof *self);
+    memory = arena_alloc(arena, leg_size());
+    headers_init(&headers, arena);
+    if (!self || !memory || !leg_headers(&headers, visit, settings)) {
+        front_answer_error(visit, 503, "overloaded", NULL, "no memory for another request");
+        return;
+    }
+    *self = (struct passthrough){
+        .visit = visit, .generation = generation, .uploads = declared != 0, .began_ns = reactor_now(worker->reactor)};
+    visit->passthrough = self;
+    if (self->uploads)
+        exchange_stream_body(exchange);
+    else
+        exchange_hold(exchange);
+    self->leg = leg_start(memory, generation_upstream(generation, worker->index, generation->gateway),
+                          &(struct leg_request){.method = exchange_method(exchange),
+                                                .target = exchange_target(exchange),
+                                                .headers = headers.list,
+                                                .header_count = headers.count,
+                                                .streamed = self->uploads,
+                                                .stream_length = declared,
+                                                .head_timeout_ns = settings->gateway.response_timeout_ns,
+                                                .idle_timeout_ns = settings->gateway.idle_timeout_ns,
+                                                .total_timeout_ns = settings->gateway.total_timeout_ns},
+                          &EVENTS, self);
+}

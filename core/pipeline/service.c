@@ -1,0 +1,507 @@
+/* See worker.h. One thread a worker; the main thread starts them, waits for signals and drains them. */
+#include "pipeline/worker.h"
+
+#include "http/listen.h"
+#include "pipeline/request.h"
+#include "telemetry/families.h"
+#include "telemetry/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MS = 1000000, CONNECTIONS_WITHOUT_LIMIT = 65536, OFFLOAD_QUEUE = 1024, LAST_WORDS_MS = 3000 };
+
+/* ---- A worker's thread ---- */
+
+static bool idle(const struct worker *worker)
+{
+    return worker->live_count == 0 && server_exchanges(worker->server) == 0 &&
+           (!worker->metrics_server || server_exchanges(worker->metrics_server) == 0);
+}
+
+static bool check_ending(struct hook *hook)
+{
+    struct worker *worker = (struct worker *)((char *)hook - offsetof(struct worker, ending));
+
+    if (worker->closing && idle(worker))
+        reactor_stop(worker->reactor);
+    return false;
+}
+
+static void announce(struct task *task)
+{
+    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, announce_task));
+
+    server_announce_close(worker->server);
+}
+
+static void close_listener(struct task *task)
+{
+    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, close_task));
+
+    server_close_listener(worker->server);
+    worker->closing = true;
+}
+
+static void abort_rest(struct task *task)
+{
+    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, abort_task));
+
+    atomic_fetch_add(&worker->service->cut, (unsigned)server_exchanges(worker->server));
+    worker->closing = true;
+    front_stop(worker);
+    server_abort_all(worker->server);
+    if (worker->metrics_server)
+        server_abort_all(worker->metrics_server);
+}
+
+static struct server_options server_options(const struct worker *worker, bool metrics)
+{
+    const struct settings *settings = worker->service->settings;
+    unsigned workers = worker->service->worker_count;
+    uint64_t connections =
+        settings->server.max_connections ? settings->server.max_connections : CONNECTIONS_WITHOUT_LIMIT;
+
+    return (struct server_options){
+        .listen_fd = metrics ? worker->metrics_fd : worker->listen_fd,
+        .tls = metrics ? worker->service->metrics_identity : worker->service->identity,
+        .connection_memory = settings->server.connection_memory,
+        .connection_limit = metrics ? 64 : (unsigned)((connections + workers - 1) / workers),
+        .max_body = settings->server.max_request_body_size,
+        .output_high = settings->response.buffer_high,
+        .output_low = settings->response.buffer_low,
+        .read_timeout_ns = settings->server.read_timeout_ns,
+        .write_timeout_ns = settings->server.write_timeout_ns,
+        .keep_half_closed = settings->server.keep_half_closed,
+        .budget = metrics ? NULL : &worker->service->budget,
+    };
+}
+
+static bool fail(struct buffer *reason, const char *what, const char *why)
+{
+    if (!buffer_printf(reason, "%s: %s", what, why))
+        reason->size = 0;
+    return false;
+}
+
+static bool open_server(struct worker *worker, bool metrics, struct server **server, struct buffer *reason)
+{
+    struct server_options options = server_options(worker, metrics);
+    struct server_app *app = metrics ? &worker->metrics_app : &worker->app;
+    const char *why = "memory is short";
+
+    *app = metrics ? status_app(worker) : front_app(worker);
+    *server = server_new(worker->reactor, &options, app, &why);
+    return *server || fail(reason, "the HTTP server does not start", why);
+}
+
+static bool open_worker(struct worker *worker, struct buffer *reason)
+{
+    const struct settings *settings = worker->service->settings;
+    char *servers = settings->runtime.name_servers.size > 0
+                        ? strndup(settings->runtime.name_servers.data, settings->runtime.name_servers.size)
+                        : NULL;
+
+    worker->resolver = resolver_new(worker->reactor, servers);
+    free(servers);
+    worker->client = worker->resolver ? client_new(worker->reactor, worker->resolver) : NULL;
+    worker->fibers = fiber_pool_new(worker->reactor, settings->runtime.fiber_stack);
+    if (!worker->client || !worker->fibers)
+        return fail(reason, "a worker does not start",
+                    worker->resolver ? "memory is short" : "c-ares refuses runtime.name_servers");
+    if (!generation_enter(worker->service->generation, worker->client, worker->index, reason))
+        return false;
+    worker->generation = worker->service->generation;
+    if (!open_server(worker, false, &worker->server, reason))
+        return false;
+    worker->listen_fd = -1;
+    if (worker->metrics_fd >= 0 && !open_server(worker, true, &worker->metrics_server, reason))
+        return false;
+    worker->metrics_fd = -1;
+    worker->ending.run = check_ending;
+    reactor_hook(worker->reactor, &worker->ending);
+    return true;
+}
+
+static void free_kept(struct worker *worker)
+{
+    while (worker->kept) {
+        struct coord_request *request = worker->kept;
+
+        worker->kept = request->next;
+        arena_release(&request->arena);
+        free(request);
+    }
+}
+
+static void close_worker(struct worker *worker)
+{
+    if (worker->ending.run)
+        reactor_unhook(worker->reactor, &worker->ending);
+    if (worker->index == 0 && worker->service->identity)
+        tls_identity_unwatch(worker->service->identity);
+    if (worker->index == 0 && worker->service->metrics_identity)
+        tls_identity_unwatch(worker->service->metrics_identity);
+    server_free(worker->server);
+    server_free(worker->metrics_server);
+    if (worker->generation)
+        generation_leave(worker->generation, worker->index);
+    client_free(worker->client);
+    resolver_free(worker->resolver);
+    fiber_pool_free(worker->fibers);
+    free_kept(worker);
+}
+
+static void report_start(struct service *service, bool opened, struct buffer *reason)
+{
+    pthread_mutex_lock(&service->lock);
+    if (opened) {
+        service->started++;
+    } else {
+        if (service->failed++ == 0 && !buffer_append_slice(&service->reason, buffer_slice(reason)))
+            service->reason.size = 0;
+    }
+    pthread_cond_signal(&service->changed);
+    pthread_mutex_unlock(&service->lock);
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *worker = argument;
+    struct service *service = worker->service;
+    struct buffer reason = {.limit = 4096};
+    bool opened = fiber_crash_thread() && open_worker(worker, &reason);
+    uint64_t one = 1;
+
+    if (opened && worker->index == 0) {
+        if (service->identity)
+            tls_identity_watch(service->identity, worker->reactor);
+        if (service->metrics_identity)
+            tls_identity_watch(service->metrics_identity, worker->reactor);
+    }
+    report_start(service, opened, &reason);
+    if (opened)
+        reactor_run(worker->reactor);
+    close_worker(worker);
+    buffer_release(&reason);
+    fiber_crash_thread_end();
+    while (write(service->ended, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    return NULL;
+}
+
+/* ---- Starting ---- */
+
+static unsigned count_cores(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    return CPU_COUNT(&set) > 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+static unsigned count_workers(const struct settings *settings)
+{
+    unsigned wanted = settings->runtime.reactors > 0 ? (unsigned)settings->runtime.reactors : count_cores();
+
+    return wanted < MAX_REACTORS ? wanted : MAX_REACTORS;
+}
+
+static bool make_workers(struct service *service)
+{
+    service->workers = calloc(service->worker_count, sizeof *service->workers);
+    if (!service->workers)
+        return false;
+    for (unsigned i = 0; i < service->worker_count; i++) {
+        struct worker *worker = &service->workers[i];
+
+        worker->service = service;
+        worker->index = i;
+        worker->listen_fd = worker->metrics_fd = -1;
+        worker->announce_task.run = announce;
+        worker->close_task.run = close_listener;
+        worker->abort_task.run = abort_rest;
+        worker->reactor = reactor_new(i);
+        if (!worker->reactor)
+            return false;
+    }
+    return true;
+}
+
+static bool listen_all(struct service *service, struct buffer *reason)
+{
+    const struct settings *settings = service->settings;
+    int fds[MAX_REACTORS];
+    char address[24];
+
+    if (listen_open(settings->server.listen_addr, service->worker_count, fds, reason) != COORD_OK)
+        return false;
+    for (unsigned i = 0; i < service->worker_count; i++)
+        service->workers[i].listen_fd = fds[i];
+    service->port = listen_port(fds[0]);
+    if (settings->server.metrics_port <= 0) {
+        coord_logf(NULL, COORD_LOG_INFO, "metrics endpoint disabled: server.metrics_port is %lld",
+                   (long long)settings->server.metrics_port);
+        return true;
+    }
+    snprintf(address, sizeof address, ":%lld", (long long)settings->server.metrics_port);
+    if (!buffer_append_text(reason, "metrics server: ") ||
+        listen_open(coord_slice_of(address), 1, fds, reason) != COORD_OK)
+        return false;
+    buffer_clear(reason, SIZE_MAX);
+    service->workers[0].metrics_fd = fds[0];
+    service->metrics_port = listen_port(fds[0]);
+    return true;
+}
+
+static void report_reload(void *context, const char *problem)
+{
+    const char *which = context;
+
+    if (problem)
+        coord_logf(NULL, COORD_LOG_ERROR, "certificate of the %s listener not reloaded, the old one stays: %s", which,
+                   problem);
+    else
+        coord_logf(NULL, COORD_LOG_INFO, "certificate of the %s listener reloaded", which);
+}
+
+static bool open_tls(struct service *service, struct buffer *reason)
+{
+    const struct settings *settings = service->settings;
+    bool secure =
+        settings->server.cert_path.size > 0 || (settings->server.secure_serving_set && settings->server.secure_serving);
+    struct tls_options options = {.directory = settings->server.cert_path,
+                                  .min_version = settings->server.tls_min_version,
+                                  .suites = settings->server.tls_cipher_suites,
+                                  .suite_count = settings->server.tls_cipher_suite_count,
+                                  .reloaded = report_reload,
+                                  .context = "serving"};
+
+    if (settings->server.secure_serving_set && !settings->server.secure_serving)
+        secure = false;
+    if (tls_check_names(&options, reason) != COORD_OK)
+        return false;
+    if (secure && options.directory.size == 0)
+        coord_logf(NULL, COORD_LOG_WARNING,
+                   "server.secure_serving without server.cert_path: serving with a self-signed certificate made at "
+                   "start; set server.cert_path");
+    if (secure && tls_identity_new(&options, &service->identity, reason) != COORD_OK)
+        return false;
+    options = (struct tls_options){
+        .directory = settings->server.metrics_cert_dir, .reloaded = report_reload, .context = "metrics"};
+    return options.directory.size == 0 || settings->server.metrics_port <= 0 ||
+           tls_identity_new(&options, &service->metrics_identity, reason) == COORD_OK;
+}
+
+static bool start_threads(struct service *service)
+{
+    for (unsigned i = 0; i < service->worker_count; i++) {
+        struct worker *worker = &service->workers[i];
+
+        worker->running = pthread_create(&worker->thread, NULL, worker_main, worker) == 0;
+        if (!worker->running) {
+            struct buffer reason = {.limit = 256};
+
+            fail(&reason, "a worker's thread does not start", strerror(errno));
+            report_start(service, false, &reason);
+            buffer_release(&reason);
+            break;
+        }
+    }
+    pthread_mutex_lock(&service->lock);
+    while (service->failed == 0 && service->started < service->worker_count)
+        pthread_cond_wait(&service->changed, &service->lock);
+    pthread_mutex_unlock(&service->lock);
+    return service->failed == 0;
+}
+
+static void report_blocked(void *context, unsigned reactor, const char *label, int64_t held_ns, bool ended)
+{
+    coord_slice step = coord_slice_of(label ? label : "none");
+
+    (void)context;
+    if (!ended)
+        coord_metric_add(families()->reactor_blocked_total, 1, &step);
+    coord_log(NULL, COORD_LOG_WARNING,
+              ended ? "the reactor is free again"
+                    : "a step blocks its reactor: let it use coord_offload for what blocks",
+              (coord_field[]){LOG_TEXT_FIELD("step", step), LOG_INT_FIELD("reactor", reactor),
+                              LOG_SECONDS_FIELD("seconds", held_ns)},
+              3);
+}
+
+static bool start_watchdog(struct service *service)
+{
+    if (service->settings->runtime.blocking_warning_ns <= 0)
+        return true;
+    for (unsigned i = 0; i < service->worker_count; i++)
+        service->reactors[i] = service->workers[i].reactor;
+    service->watchdog = watchdog_new(service->reactors, service->worker_count,
+                                     service->settings->runtime.blocking_warning_ns, report_blocked, NULL);
+    return service->watchdog != NULL;
+}
+
+static void log_start(const struct service *service)
+{
+    coord_log(
+        NULL, COORD_LOG_INFO, "started",
+        (coord_field[]){
+            LOG_TEXT_FIELD("version", coord_slice_of(COORD_VERSION)),
+            LOG_TEXT_FIELD("address", service->settings->server.listen_addr), LOG_INT_FIELD("port", service->port),
+            LOG_INT_FIELD("metrics_port", service->metrics_port), LOG_INT_FIELD("reactors", service->worker_count),
+            LOG_INT_FIELD("steps", service->generation->step_count), LOG_BOOL_FIELD("tls", service->identity != NULL)},
+        7);
+}
+
+coord_status service_start(struct service *service, struct registry *registry, struct generation *generation_take,
+                           struct buffer *reason)
+{
+    const struct settings *settings = generation_take->settings;
+
+    *service = (struct service){
+        .registry = registry, .settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
+    log_set_request_id(coord_request_id);
+    pthread_mutex_init(&service->lock, NULL);
+    pthread_cond_init(&service->changed, NULL);
+    service->worker_count = count_workers(settings);
+    service->budget.max_requests = settings->server.max_inflight_requests;
+    service->budget.max_bytes = settings->server.max_inflight_bytes;
+    service->ended = eventfd(0, EFD_CLOEXEC);
+    listen_raise_descriptors();
+    fiber_crash_install();
+    service->offload = offload_new((unsigned)settings->runtime.offload_threads, OFFLOAD_QUEUE);
+    if (service->ended < 0 || !service->offload || !make_workers(service))
+        return fail(reason, "the service does not start", "memory or descriptors are short"), COORD_FAIL;
+    if (!open_tls(service, reason) || !listen_all(service, reason))
+        return COORD_FAIL;
+    if (!start_threads(service)) {
+        if (!buffer_append_slice(reason, buffer_slice(&service->reason)))
+            reason->size = 0;
+        return COORD_FAIL;
+    }
+    if (!start_watchdog(service))
+        return fail(reason, "the watchdog does not start", "no thread or memory for it"), COORD_FAIL;
+    atomic_store(&service->ready, true);
+    log_start(service);
+    return COORD_OK;
+}
+
+/* ---- Ending ---- */
+
+/* Waits until all workers' threads have ended. False: `again` became readable, or the time is over (`*timed_out`). */
+static bool wait_ended(struct service *service, unsigned *ended, int again, int64_t timeout_ns, bool *timed_out)
+{
+    struct pollfd fds[] = {{.fd = service->ended, .events = POLLIN}, {.fd = again, .events = POLLIN}};
+
+    *timed_out = false;
+    while (*ended < service->worker_count) {
+        uint64_t count;
+        int ready = poll(fds, 2, (int)(timeout_ns / MS));
+
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0) {
+            *timed_out = true;
+            return false;
+        }
+        if (fds[1].revents)
+            return false;
+        if (read(service->ended, &count, sizeof count) == (ssize_t)sizeof count)
+            *ended += (unsigned)count;
+    }
+    return true;
+}
+
+static bool wait_delay(int again, int64_t delay_ns)
+{
+    struct pollfd fd = {.fd = again, .events = POLLIN};
+
+    return delay_ns <= 0 || poll(&fd, 1, (int)(delay_ns / MS)) == 0;
+}
+
+static void post_all(struct service *service, size_t task_offset)
+{
+    for (unsigned i = 0; i < service->worker_count; i++)
+        reactor_post(service->workers[i].reactor, (struct task *)((char *)&service->workers[i] + task_offset));
+}
+
+bool service_drain(struct service *service, int again)
+{
+    const struct settings *settings = service->settings;
+    unsigned ended = 0;
+    bool timed_out;
+
+    atomic_store(&service->ready, false);
+    coord_logf(NULL, COORD_LOG_INFO, "draining: streams have %lld ms to finish",
+               (long long)(settings->server.shutdown_timeout_ns / MS));
+    post_all(service, offsetof(struct worker, announce_task));
+    if (!wait_delay(again, settings->server.drain_delay_ns))
+        return false;
+    post_all(service, offsetof(struct worker, close_task));
+    if (wait_ended(service, &ended, again, settings->server.shutdown_timeout_ns, &timed_out))
+        return true;
+    if (!timed_out)
+        return false;
+    post_all(service, offsetof(struct worker, abort_task));
+    if (!wait_ended(service, &ended, again, (int64_t)LAST_WORDS_MS * MS, &timed_out))
+        coord_logf(NULL, COORD_LOG_ERROR, "a step did not return after it was cancelled; the process ends without it");
+    coord_logf(NULL, COORD_LOG_WARNING, "%u answers were cut: they did not finish within server.shutdown_timeout",
+               atomic_load(&service->cut));
+    return atomic_load(&service->cut) == 0;
+}
+
+/* Joins the threads that have said that they end; false when one does not within a second. */
+static bool join_all(struct service *service)
+{
+    struct timespec deadline;
+
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec++;
+    for (unsigned i = 0; i < service->worker_count; i++)
+        if (service->workers[i].running) {
+            if (pthread_timedjoin_np(service->workers[i].thread, NULL, &deadline) != 0)
+                return false;
+            service->workers[i].running = false;
+        }
+    return true;
+}
+
+void service_release(struct service *service)
+{
+    for (unsigned i = 0; service->failed > 0 && i < service->worker_count; i++)
+        if (service->workers[i].running)
+            reactor_stop(service->workers[i].reactor);
+    watchdog_free(service->watchdog);
+    if (service->workers && !join_all(service)) {
+        log_flush();
+        _exit(1); /* a thread is stuck in a step: nothing can be freed under it */
+    }
+    offload_free(service->offload);
+    for (unsigned i = 0; service->workers && i < service->worker_count; i++) {
+        struct worker *worker = &service->workers[i];
+
+        if (worker->listen_fd >= 0)
+            close(worker->listen_fd);
+        if (worker->metrics_fd >= 0)
+            close(worker->metrics_fd);
+        reactor_free(worker->reactor);
+    }
+    free(service->workers);
+    tls_identity_free(service->identity);
+    tls_identity_free(service->metrics_identity);
+    generation_free(service->generation);
+    buffer_release(&service->reason);
+    if (service->ended >= 0)
+        close(service->ended);
+    pthread_cond_destroy(&service->changed);
+    pthread_mutex_destroy(&service->lock);
+}

@@ -1,0 +1,85 @@
+/* Probes, and the metrics listener. */
+#include "pipeline/front.h"
+
+#include "pipeline/worker.h"
+#include "telemetry/metrics.h"
+
+#include <stdatomic.h>
+
+static void answer_text(struct visit *visit, int32_t status, const char *type, coord_slice body)
+{
+    struct headers headers = {.arena = exchange_arena(visit->exchange)};
+
+    if (!headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"), coord_slice_of(type)) ||
+        !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), visit->id) ||
+        exchange_answer(visit->exchange, status, &headers, body) != COORD_OK)
+        exchange_abort(visit->exchange);
+}
+
+static bool is_read(struct visit *visit)
+{
+    coord_slice method = exchange_method(visit->exchange);
+
+    if (coord_slice_is(method, "GET") || coord_slice_is(method, "HEAD"))
+        return true;
+    front_answer_error(visit, 405, NULL, "GET, HEAD", "this path takes GET and HEAD requests only");
+    return false;
+}
+
+bool status_answer(struct visit *visit)
+{
+    bool ready = atomic_load(&visit->worker->service->ready);
+
+    if (coord_slice_is(visit->path, "/healthz")) {
+        if (is_read(visit))
+            answer_text(visit, 200, "text/plain; charset=utf-8", (coord_slice)COORD_SLICE("ok"));
+        return true;
+    }
+    if (!coord_slice_is(visit->path, "/readyz"))
+        return false;
+    if (!is_read(visit))
+        return true;
+    if (ready)
+        answer_text(visit, 200, "text/plain; charset=utf-8", (coord_slice)COORD_SLICE("ok"));
+    else
+        front_answer_error(visit, 503, "draining", NULL, "not ready: starting or draining");
+    return true;
+}
+
+static void answer_metrics(struct visit *visit)
+{
+    const struct header *accept = headers_find(exchange_headers(visit->exchange), (coord_slice)COORD_SLICE("accept"));
+    bool openmetrics = accept && metrics_wants_openmetrics(accept->value);
+    struct buffer page = {0};
+
+    if (metrics_render(&page, openmetrics))
+        answer_text(visit, 200, metrics_content_type(openmetrics), buffer_slice(&page));
+    else
+        front_answer_error(visit, 500, NULL, NULL, "memory is short");
+    buffer_release(&page);
+}
+
+static void status_head(void *context, struct exchange *exchange)
+{
+    struct visit *visit = front_visit(context, exchange);
+
+    if (!visit) {
+        exchange_abort(exchange);
+        return;
+    }
+    visit->api = api_none();
+    if (status_answer(visit))
+        return;
+    if (!coord_slice_is(visit->path, "/metrics"))
+        front_answer_error(visit, 404, NULL, NULL, "this listener serves /metrics, /healthz and /readyz");
+    else if (is_read(visit))
+        answer_metrics(visit);
+}
+
+struct server_app status_app(struct worker *worker)
+{
+    struct server_app app = front_app(worker);
+
+    app.on_head = status_head;
+    return app;
+}

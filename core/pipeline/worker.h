@@ -1,0 +1,92 @@
+/*
+ * A worker: everything that one reactor owns. And the service: all workers, what they share, and the life of the process.
+ *
+ * Thread: a worker's members belong to its reactor's thread; the service's are set at [load], atomics apart.
+ */
+#ifndef PIPELINE_WORKER_H
+#define PIPELINE_WORKER_H
+
+#include "http/server.h"
+#include "http/tls.h"
+#include "pipeline/generation.h"
+#include "runtime/fiber.h"
+#include "runtime/offload.h"
+#include "runtime/watchdog.h"
+
+#include <pthread.h>
+
+struct coord_request;
+struct service;
+
+enum { BACKGROUND_LIMIT = 1024, KEPT_REQUESTS = 64 };
+
+struct worker {
+    struct service *service;
+    unsigned index;
+    pthread_t thread;
+    bool running; /* its thread is to be joined */
+    struct reactor *reactor;
+    struct resolver *resolver;
+    struct client *client;
+    struct fiber_pool *fibers;
+    struct server *server;
+    struct server *metrics_server; /* on the first worker only */
+    struct server_app app, metrics_app;
+    int listen_fd, metrics_fd;     /* taken over by the servers */
+    struct generation *generation; /* for new requests */
+    struct coord_request *live;    /* every request that is not finished */
+    struct coord_request *kept;    /* finished ones, their memory kept for the next */
+    size_t kept_count, live_count, background_count;
+    struct hook ending; /* stops the reactor once nothing is left to do */
+    struct task announce_task, close_task, abort_task;
+    bool closing; /* its listener is closed: it ends with its last request */
+};
+
+enum start_state { STARTING = 0, STARTED, FAILED };
+
+struct service {
+    struct registry *registry;
+    const struct settings *settings; /* of the first generation: listeners, reactors, limits */
+    struct generation *generation;
+    struct worker *workers;
+    unsigned worker_count;
+    struct server_budget budget;
+    struct offload *offload;
+    struct watchdog *watchdog;
+    struct reactor *reactors[MAX_REACTORS]; /* what the watchdog looks at */
+    struct tls_identity *identity, *metrics_identity;
+    uint16_t port, metrics_port;
+    _Atomic bool ready;   /* loaded, and not draining */
+    _Atomic unsigned cut; /* answers cut at shutdown */
+    int ended;            /* eventfd: a worker's thread has ended */
+
+    pthread_mutex_t lock; /* of what follows: starting up */
+    pthread_cond_t changed;
+    unsigned started, failed;
+    struct buffer reason;
+};
+
+/*
+ * Binds, starts the workers and waits until each of them serves. COORD_OK, or COORD_FAIL with `reason`; service_release in both cases.
+ * `generation` is taken over.
+ */
+coord_status service_start(struct service *service, struct registry *registry, struct generation *generation_take,
+                           struct buffer *reason);
+
+/*
+ * Decision 63: readiness off, drain delay, listeners closed, streams finish, what is left after shutdown_timeout is cut. `again` becomes
+ * readable on a second signal: then it returns at once. True: nothing was cut.
+ */
+bool service_drain(struct service *service, int again);
+
+/* Joins what still runs and frees everything. */
+void service_release(struct service *service);
+
+/* What the worker's servers call (front.c, status.c). */
+struct server_app front_app(struct worker *worker);
+struct server_app status_app(struct worker *worker);
+
+/* Cancels everything that is left on this worker. */
+void front_stop(struct worker *worker);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * The writer chain: an answer's head and bytes pass through the writers that steps have wrapped, the last one wrapped
+ * first, to the sink (the client).
+ *
+ * Invariants: each writer sees head once, then data, then exactly one of end or abort, then free once. When no rewriter is
+ * active, what enters leaves unchanged and at once, its length included. Nothing passes the chain after its end.
+ * Public side: <coordinator/response.h>. Thread: [reactor].
+ */
+#ifndef RESPONSE_CHAIN_H
+#define RESPONSE_CHAIN_H
+
+#include "http/headers.h"
+
+#include <coordinator/response.h>
+
+/* = coord_head of the public API. */
+struct coord_head {
+    int32_t status;
+    struct headers headers; /* no framing fields */
+    int64_t length;         /* -1: unknown */
+    bool changeable;        /* inside `head` of a rewriter */
+};
+
+/* Where the answer goes in the end. */
+struct chain_sink {
+    void (*head)(void *context, struct coord_head *head);
+    void (*data)(void *context, coord_slice bytes);
+    void (*end)(void *context);
+    void (*abort)(void *context);
+    void (*finished)(void *context); /* a writer ended the answer early: whoever feeds the chain stops */
+};
+
+struct chain {
+    coord_request *request;
+    struct arena *arena;
+    const struct chain_sink *sink;
+    void *context;
+    struct coord_writer *outer;   /* sees the worker's bytes first */
+    struct coord_writer *writers; /* all, for freeing */
+    bool reads_body;              /* any writer does */
+    bool head_entered;
+    bool head_left;
+    bool over; /* end, abort or an early finish has left the chain */
+    bool finishing;
+};
+
+void chain_init(struct chain *chain, coord_request *request, struct arena *arena, const struct chain_sink *sink,
+                void *context);
+coord_status chain_wrap(struct chain *chain, const coord_writer_type *type, void *state);
+/* True while a writer wants to read the body: the leg asks for identity. */
+bool chain_reads_body(const struct chain *chain);
+/* Feeding it. `head` may be changed on the way; its memory must live until the chain is over. */
+void chain_head(struct chain *chain, struct coord_head *head);
+void chain_data(struct chain *chain, coord_slice bytes);
+void chain_end(struct chain *chain);
+/* Writers still waiting get `abort`; the sink gets it too unless the answer is over. */
+void chain_abort(struct chain *chain);
+/* Frees the writers (aborting first those that saw neither end nor abort). */
+void chain_release(struct chain *chain);
+
+/* The media type of a head, for the chain and others: does content-type begin with that type? */
+bool head_has_type(const struct coord_head *head, const char *type);
+
+#endif
