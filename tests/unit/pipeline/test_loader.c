@@ -258,7 +258,7 @@ static void what_contradicts_the_contract_inside_is_refused(void **state)
         {"no-execute", "step type \"variant\" has no execute", "every step needs one"},
         {"bad-type-name", "a step type is called \"Variant_1\"", "names are [a-z][a-z0-9-]*"},
         {"bad-plugin-name", "the plugin is called \"Variant\"", "names are [a-z][a-z0-9-]*"},
-        {"twice", "it brings step type \"variant\" twice", ""},
+        {"twice", "it brings step type \"variant\" twice", "remove one of the two"},
     };
 
     (void)state;
