@@ -116,8 +116,10 @@ static void create_step(struct construction *build, const struct step_entry *ent
     struct step *step = build->step;
     coord_error error = {0};
 
-    if (!load_params(build, entry))
+    if (!load_params(build, entry)) {
+        step->kind = NULL; /* nothing to destroy */
         return;
+    }
     step->config = build->configs[0];
     if (step->kind->type.create && step->kind->type.create(&build->configs[0], &step->state, &error) != COORD_OK) {
         complain(build->complaints, COMPLAINT_ERROR, entry->at, "step %.*s: %.*s", COORD_FMT(entry->id),
