@@ -10,7 +10,6 @@
 #include "config/substitute.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 static const int64_t default_log_level = 2;
@@ -283,8 +282,7 @@ static void fill_response(const struct filling *filling)
     settings->response.stream_error_event = integer_of(filling, "stream_error_event");
     if (low->source != VALUE_ABSENT && high->source != VALUE_ABSENT && low->integer > high->integer)
         complain(filling->complaints, COMPLAINT_ERROR, low->source == VALUE_DEFAULT ? high->at : low->at,
-                 "response.buffer_low (%" PRId64 " bytes) is above response.buffer_high (%" PRId64 " bytes)",
-                 low->integer, high->integer);
+                 "response.buffer_low is above response.buffer_high");
 }
 
 static void fill_runtime(const struct filling *filling)

@@ -2,6 +2,7 @@
 #include "pipeline/generation.h"
 
 #include "config/error.h"
+#include "config/known.h"
 #include "telemetry/families.h"
 
 #include <assert.h>
@@ -137,20 +138,15 @@ static void add_metrics(struct step *step)
     step->duration = metric_series_of(families()->step_duration_seconds, &label);
 }
 
-static const char *const NOT_HERE[][2] = {
-    {"async-broker", "the step async-broker is not available here yet; docs/differences-from-llm-d.md says what to use instead"},
-    {"prefill-decode", "the step prefill-decode is not available here yet; docs/differences-from-llm-d.md says what to use instead"},
-};
-
 static void complain_unknown_type(const struct generation *generation, const struct step_entry *entry, struct complaints *complaints)
 {
     const char *near = registry_nearest_step(generation->registry, entry->type);
+    const char *refusal = known_refusal("step type", entry->type);
 
-    for (size_t i = 0; i < sizeof NOT_HERE / sizeof *NOT_HERE; i++)
-        if (coord_slice_is(entry->type, NOT_HERE[i][0])) {
-            complain(complaints, COMPLAINT_ERROR, entry->type_at, "%s", NOT_HERE[i][1]);
-            return;
-        }
+    if (refusal) {
+        complain(complaints, COMPLAINT_ERROR, entry->type_at, "step type \"%.*s\" %s", COORD_FMT(entry->type), refusal);
+        return;
+    }
     complain(complaints, COMPLAINT_ERROR, entry->type_at, "unknown step type \"%.*s\"%s%s%s", COORD_FMT(entry->type),
              near ? ": did you mean \"" : "; `coordinator steps` lists those that are loaded", near ? near : "", near ? "\"?" : "");
 }
@@ -216,6 +212,29 @@ static bool build_gateway(struct generation *generation, struct complaints *comp
     return generation->gateway != NULL;
 }
 
+static bool has_step(const struct settings *settings, const char *type)
+{
+    for (size_t i = 0; i < settings->pipeline.step_count; i++)
+        if (coord_slice_is(settings->pipeline.steps[i].type, type))
+            return true;
+    return false;
+}
+
+/* What concerns the pipeline as a whole. */
+static void check_whole(const struct settings *settings, struct complaints *complaints)
+{
+    const struct value *openai = config_find(&settings->pipeline_values, "use_openai_format");
+    const struct entry *tracing = node_entry(settings->root, "tracing");
+
+    if (settings->pipeline.step_count == 0)
+        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at,
+                 "pipeline.steps is empty: a pipeline needs at least a step that answers, such as decode");
+    if (openai && openai->source != VALUE_ABSENT && !openai->integer && !has_step(settings, "render"))
+        complain(complaints, COMPLAINT_ERROR, openai->at, "pipeline.use_openai_format: false sends token ids, which need a render step in the pipeline");
+    if (settings->tracing && tracing)
+        complain(complaints, COMPLAINT_WARNING, tracing->at, "tracing: true passes trace context on, but exports no spans yet; remove it to silence this");
+}
+
 struct generation *generation_build(struct arena *arena_take, const struct settings *settings, const struct registry *registry, struct complaints *complaints)
 {
     unsigned before = complaints->errors;
@@ -232,8 +251,7 @@ struct generation *generation_build(struct arena *arena_take, const struct setti
     generation->registry = registry;
     generation->steps = arena_alloc(&generation->arena, (settings->pipeline.step_count + 1) * sizeof *generation->steps);
     build_gateway(generation, complaints);
-    if (settings->pipeline.step_count == 0)
-        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at, "pipeline.steps is empty: a pipeline needs at least a step that answers, such as decode");
+    check_whole(settings, complaints);
     if (settings->pipeline.step_count > MAX_STEPS)
         complain(complaints, COMPLAINT_ERROR, settings->pipeline.at, "pipeline.steps has %zu entries; at most %d are allowed", settings->pipeline.step_count, MAX_STEPS);
     else

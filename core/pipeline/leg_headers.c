@@ -10,34 +10,34 @@ enum {
 };
 
 static const struct {
-    const char *name;
+    coord_slice name;
     unsigned where;
 } OWNED[] = {
-    {"host", PIPELINE | PASSTHROUGH},
-    {"content-length", PIPELINE | PASSTHROUGH | ANSWER},
-    {"transfer-encoding", PIPELINE | PASSTHROUGH | ANSWER},
-    {"trailer", PIPELINE | PASSTHROUGH | ANSWER},
-    {"expect", PIPELINE | PASSTHROUGH},
-    {"content-type", PIPELINE},
-    {"accept-encoding", PIPELINE},
-    {"prefer", PIPELINE},
-    {"cookie", PIPELINE | CREDENTIAL},
-    {"authorization", CREDENTIAL},
-    {"proxy-authorization", PIPELINE | PASSTHROUGH | CREDENTIAL},
-    {"x-request-id", PIPELINE | PASSTHROUGH | ANSWER},
-    {"x-llm-d-parent-request-id", PIPELINE | PASSTHROUGH | ANSWER},
-    {"traceparent", PIPELINE | PASSTHROUGH},
-    {"tracestate", PIPELINE | PASSTHROUGH},
-    {"x-llm-d-revision-decision-id", PIPELINE | PASSTHROUGH | ANSWER},
-    {"x-llm-d-pin-host-port", PIPELINE | PASSTHROUGH},
-    {"x-prefill-pin-host-port", PIPELINE | PASSTHROUGH},
-    {"x-peer-topology", PIPELINE | PASSTHROUGH | ANSWER},
+    {COORD_SLICE("host"), PIPELINE | PASSTHROUGH},
+    {COORD_SLICE("content-length"), PIPELINE | PASSTHROUGH | ANSWER},
+    {COORD_SLICE("transfer-encoding"), PIPELINE | PASSTHROUGH | ANSWER},
+    {COORD_SLICE("trailer"), PIPELINE | PASSTHROUGH | ANSWER},
+    {COORD_SLICE("expect"), PIPELINE | PASSTHROUGH},
+    {COORD_SLICE("content-type"), PIPELINE},
+    {COORD_SLICE("accept-encoding"), PIPELINE},
+    {COORD_SLICE("prefer"), PIPELINE},
+    {COORD_SLICE("cookie"), PIPELINE | CREDENTIAL},
+    {COORD_SLICE("authorization"), CREDENTIAL},
+    {COORD_SLICE("proxy-authorization"), PIPELINE | PASSTHROUGH | CREDENTIAL},
+    {COORD_SLICE("x-request-id"), PIPELINE | PASSTHROUGH | ANSWER},
+    {COORD_SLICE("x-llm-d-parent-request-id"), PIPELINE | PASSTHROUGH | ANSWER},
+    {COORD_SLICE("traceparent"), PIPELINE | PASSTHROUGH},
+    {COORD_SLICE("tracestate"), PIPELINE | PASSTHROUGH},
+    {COORD_SLICE("x-llm-d-revision-decision-id"), PIPELINE | PASSTHROUGH | ANSWER},
+    {COORD_SLICE("x-llm-d-pin-host-port"), PIPELINE | PASSTHROUGH},
+    {COORD_SLICE("x-prefill-pin-host-port"), PIPELINE | PASSTHROUGH},
+    {COORD_SLICE("x-peer-topology"), PIPELINE | PASSTHROUGH | ANSWER},
 };
 
 static unsigned owned(coord_slice name)
 {
     for (size_t i = 0; i < sizeof OWNED / sizeof *OWNED; i++)
-        if (header_name_is(name, OWNED[i].name))
+        if (header_name_equal(name, OWNED[i].name))
             return OWNED[i].where;
     return 0;
 }

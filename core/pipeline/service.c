@@ -237,7 +237,7 @@ static bool listen_all(struct service *service, struct buffer *reason)
 {
     const struct settings *settings = service->settings;
     int fds[MAX_REACTORS];
-    char address[16];
+    char address[24];
 
     if (listen_open(settings->server.listen_addr, service->worker_count, fds, reason) != COORD_OK)
         return false;
@@ -355,6 +355,7 @@ coord_status service_start(struct service *service, struct registry *registry, s
     service->budget.max_requests = settings->server.max_inflight_requests;
     service->budget.max_bytes = settings->server.max_inflight_bytes;
     service->ended = eventfd(0, EFD_CLOEXEC);
+    log_set_request_id(coord_request_id);
     listen_raise_descriptors();
     fiber_crash_install();
     service->offload = offload_new((unsigned)settings->runtime.offload_threads, OFFLOAD_QUEUE);

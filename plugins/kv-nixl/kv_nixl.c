@@ -50,12 +50,10 @@ static uint64_t hashed_rank(const struct kv_nixl *self, coord_slice id)
     return value % self->dp_size;
 }
 
-static coord_status pin(const struct kv_nixl *self, coord_request *request, coord_call *call, uint64_t rank)
+static coord_status pin(coord_request *request, coord_call *call, uint64_t rank)
 {
     char text[24];
 
-    if (self->dp_size == 1)
-        return COORD_OK;
     snprintf(text, sizeof text, "%llu", (unsigned long long)rank);
     if (coord_call_set_header(call, "x-data-parallel-rank", coord_slice_of(text)) != COORD_OK)
         return coord_fail(request, 500, NULL, "memory is short");
@@ -64,11 +62,14 @@ static coord_status pin(const struct kv_nixl *self, coord_request *request, coor
 
 static coord_status prepare_prefill(void *state, coord_request *request, coord_document *body, const char *params_at, coord_call *call)
 {
+    const struct kv_nixl *self = state;
     static const coord_slice handshake = COORD_SLICE("{\"do_remote_decode\":true,\"do_remote_prefill\":false,\"remote_engine_id\":null,"
                                                      "\"remote_block_ids\":null,\"remote_host\":null,\"remote_port\":null}");
     coord_status status = coord_fail_member(request, coord_document_set(body, params_at, handshake), params_at, NULL);
 
-    return status == COORD_OK ? pin(state, request, call, hashed_rank(state, coord_request_id(request))) : status;
+    if (status != COORD_OK || self->dp_size == 1)
+        return status;
+    return pin(request, call, hashed_rank(self, coord_request_id(request)));
 }
 
 static coord_status read_prefill(void *state, coord_request *request, coord_document *answer, coord_call *call)
@@ -110,6 +111,7 @@ static coord_status set_flags(coord_document *body, const char *params_at)
 
 static coord_status prepare_decode(void *state, coord_request *request, coord_document *body, const char *params_at, coord_call *call)
 {
+    const struct kv_nixl *self = state;
     coord_slice params;
     coord_status status;
 
@@ -122,7 +124,7 @@ static coord_status prepare_decode(void *state, coord_request *request, coord_do
         return coord_fail(request, 502, NULL, "prefill's kv_transfer_params hold a flag twice");
     if (status != COORD_OK)
         return coord_fail_member(request, status, params_at, NULL);
-    return pin(state, request, call, decode_rank(state, request, body, params_at));
+    return self->dp_size == 1 ? COORD_OK : pin(request, call, decode_rank(self, request, body, params_at));
 }
 
 static const coord_connector_type KV_NIXL = {

@@ -175,7 +175,7 @@ static void mistakes_are_said_with_their_place(void **state)
         {"dp_size 0", "pipeline: {dp_size: 0}\n",
          "f.yaml:1:21: pipeline.dp_size: \"0\" is too small: the least is 1\n"},
         {"low above high", "response: {buffer_low: 1MiB}\n",
-         "f.yaml:1:24: response.buffer_low (1048576 bytes) is above response.buffer_high (262144 bytes)\n"},
+         "f.yaml:1:24: response.buffer_low is above response.buffer_high\n"},
         {"a stack too small", "runtime: {fiber_stack: 4KiB}\n",
          "f.yaml:1:24: runtime.fiber_stack: \"4KiB\" is too small: the least is 64KiB\n"},
         {"steps that are no list", "pipeline: {steps: {}}\n", "f.yaml:1:19: pipeline.steps takes a list of steps\n"},

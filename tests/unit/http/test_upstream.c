@@ -1017,6 +1017,65 @@ static void a_reset_is_no_answer_before_the_first_byte_and_broken_after(void **s
     }
 }
 
+/* Answers when a little of the body has come. */
+static void answer_early(struct peer *peer)
+{
+    if (!peer_accept(peer))
+        return;
+    do {
+        if (!peer_receive(peer))
+            return;
+        peer->log[peer->logged] = 0;
+    } while (!strstr(peer->log, "\r\n\r\nab"));
+    peer_await_stage(peer, 1);
+    peer_send(peer, peer->text);
+    peer_await_stage(peer, 2); /* without reading on */
+    peer_await_eof(peer);
+}
+
+static void an_early_answer_to_an_unfinished_upload_is_an_answer(void **state)
+{
+    static const char *const rows[] = {"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno",
+                                       "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno"};
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        for (int streamed = 0; streamed < 2; streamed++) {
+            struct peer *peer = peer_start(answer_early, rows[r]);
+            struct upstream *upstream = open_peer(*state, peer);
+            char *data = pattern_new(20 << 20);
+            coord_slice piece = {data, 20 << 20};
+            struct leg_request request = {.method = COORD_SLICE("POST"),
+                                          .target = COORD_SLICE("/"),
+                                          .pieces = &piece,
+                                          .piece_count = 1,
+                                          .body_size = 20 << 20,
+                                          .has_body = true};
+            struct probe probe = {.on_upload = upload_haltingly};
+
+            if (streamed) {
+                request = get("/");
+                request.method = (coord_slice)COORD_SLICE("PUT");
+                request.streamed = request.has_body = true;
+                request.stream_length = 1000;
+            }
+            memcpy(data, "ab", 2);
+            probe_start(&probe, *state, upstream, &request);
+            turn_for(*state, 20); /* the upload has come to a halt, one way or the other */
+            peer->stage = 1;
+            finish(&probe);
+            peer->stage = 2;
+            assert_int_equal(probe.status, 413);
+            assert_body(&probe, "no");
+            assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+            peer_join(peer); /* it saw the end: the connection is not kept */
+            upstream_close(upstream);
+            probe_clear(&probe);
+            peer_free(peer);
+            free(data);
+        }
+    }
+}
+
 /* Connections */
 
 /* Answers the first request; reads the second and then ends the connection as `text` says; answers what comes on others. */
@@ -1457,6 +1516,41 @@ static void a_leg_paused_in_its_head_gets_no_data(void **state)
     close_client(state);
     probe_clear(&probe);
     probe_clear(&early);
+    peer_free(peer);
+}
+
+/* Waits to be told, then answers with `text`. */
+static void answer_when_told(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    peer->stage = 1;
+    peer_await_stage(peer, 2);
+    peer_send(peer, peer->text);
+}
+
+static void a_leg_paused_while_it_waits_gets_its_head_and_no_data(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = peer_start(answer_when_told, "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\nContent-Length: 2\r\n\r\nok");
+    struct upstream *upstream = open_peer(world, peer);
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    probe_start(&probe, world, upstream, &request);
+    TURN_UNTIL(world, peer->stage == 1);
+    leg_pause(probe.leg);
+    turn(world, 0);
+    peer->stage = 2;
+    TURN_UNTIL(world, probe.heads);
+    turn_for(world, 20);
+    assert_int_equal(probe.datas + probe.ends, 0);
+    probe_resume(&probe);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    assert_fields(&probe, "A=1;B=2;Content-Length=2;");
+    assert_body(&probe, "ok");
+    probe_clear(&probe);
     peer_free(peer);
 }
 
@@ -2290,6 +2384,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_answer_is_the_same_in_any_pieces, start, stop),
         cmocka_unit_test_setup_teardown(a_head_is_refused_beyond_64_kib, start, stop),
         cmocka_unit_test_setup_teardown(a_reset_is_no_answer_before_the_first_byte_and_broken_after, start, stop),
+        cmocka_unit_test_setup_teardown(an_early_answer_to_an_unfinished_upload_is_an_answer, start, stop),
         cmocka_unit_test_setup_teardown(a_request_is_never_sent_twice, start, stop),
         cmocka_unit_test_setup_teardown(a_fresh_leg_uses_no_kept_connection, start, stop),
         cmocka_unit_test_setup_teardown(a_connection_that_was_idle_for_too_long_is_not_used_again, start, stop),
@@ -2302,6 +2397,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(pausing_and_resuming_at_any_time_loses_and_repeats_nothing, start, stop),
         cmocka_unit_test_setup_teardown(a_paused_leg_holds_its_peer_back_and_uses_no_time, start, stop),
         cmocka_unit_test_setup_teardown(a_leg_paused_in_its_head_gets_no_data, start, stop),
+        cmocka_unit_test_setup_teardown(a_leg_paused_while_it_waits_gets_its_head_and_no_data, start, stop),
         cmocka_unit_test_setup_teardown(a_peer_that_ends_during_a_pause_is_noticed_on_resuming_without_a_spin, start,
                                         stop),
         cmocka_unit_test_setup_teardown(a_cancelled_leg_is_silent_and_its_peer_sees_the_end_at_once, start, stop),
