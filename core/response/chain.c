@@ -104,14 +104,14 @@ static void head_into(struct chain *chain, struct coord_writer *writer, struct c
         coord_logf(chain->request, COORD_LOG_DEBUG, "writer %s skipped: the answer is compressed", writer->type.name);
         writer->skipped = true;
     }
+    if (rewrites(writer) && !writer->skipped)
+        head->promised = -1;
     if (writer->skipped || !writer->type.head) {
         writer->passed_head = true;
         head_into(chain, writer->inner, head);
         return;
     }
     head->changeable = rewrites(writer);
-    if (rewrites(writer))
-        head->promised = -1;
     writer->type.head(writer, head);
     head->changeable = false;
     if (!writer->passed_head && (!rewrites(writer) || writer->skipped)) {
