@@ -8,6 +8,7 @@
 #ifndef PIPELINE_CALL_H
 #define PIPELINE_CALL_H
 
+#include "pipeline/outcome.h"
 #include "pipeline/request.h"
 
 enum call_mode { CALL_COLLECT = 1, CALL_HOLD, CALL_RELAY, CALL_READ, CALL_DISCARD };
@@ -21,10 +22,10 @@ struct coord_call {
 
     coord_slice method, path;
     bool keep_query;
-    struct headers headers;     /* what the step and the core set, over the base */
+    struct headers headers; /* what the step and the core set, over the base */
     coord_slice removed[8];
     size_t removed_count;
-    coord_document *document;   /* a clone of its own */
+    coord_document *document; /* a clone of its own */
     coord_slice text;
     bool has_body;
     int64_t timeout_ns;
@@ -33,16 +34,16 @@ struct coord_call {
 
     enum call_mode mode;
     bool started, ended, cancelled, head_seen, woke_for_head;
-    bool relay_done;            /* the answer went through the chain to its end, or was cut */
+    bool relay_done; /* the answer went through the chain to its end, or was cut */
     unsigned attempts;
-    struct leg *leg;            /* running */
+    struct leg *leg; /* running */
     coord_slice leg_id;
     struct leg_record *record;
 
     int32_t status;
     struct headers answer_headers;
     int64_t answer_length;
-    struct buffer body;         /* COLLECT; HOLD and READ: what has come and was not taken */
+    struct buffer body; /* COLLECT; HOLD and READ: what has come and was not taken */
     size_t discarded;
     bool too_large;
     bool paused;
@@ -53,6 +54,13 @@ struct coord_call {
     bool answer_tried;
     struct coord_call *next_of_request; /* all calls of a request, for freeing */
 };
+
+/* Between the files of the call. */
+extern const struct leg_events call_events; /* call_events.c */
+bool call_has_phase(const struct coord_call *call, const char *phase);
+void call_relay_head(struct coord_call *call);             /* the head in hand goes to the client */
+void call_relay_end(struct coord_call *call);              /* the answer is over: so is the client's */
+coord_status call_fail_transport(struct coord_call *call); /* by its outcome; COORD_FAIL */
 
 /* Starts the leg. COORD_OK, or COORD_FAIL with the request failed. */
 coord_status call_start(struct coord_call *call);

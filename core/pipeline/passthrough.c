@@ -8,15 +8,18 @@
 #include "http/path.h"
 #include "pipeline/cors.h"
 #include "pipeline/leg_headers.h"
+#include "pipeline/outcome.h"
 #include "pipeline/worker.h"
 #include "telemetry/log.h"
+
+#include <stdio.h>
 
 enum { UPLOAD_ROOM = 65536, EARLY_LIMIT = 65536 };
 
 struct passthrough {
     struct visit *visit;
     struct generation *generation;
-    struct leg *leg; /* running */
+    struct leg *leg;      /* running */
     struct buffer upload; /* from the client, not yet taken by the leg */
     bool uploads, upload_over;
     bool head_seen, begun, over, paused;
@@ -43,7 +46,8 @@ static void finish(struct passthrough *self)
     self->over = true;
     release(self);
     coord_log(NULL, COORD_LOG_INFO, "passthrough",
-              (coord_field[]){LOG_TEXT_FIELD("request", self->visit->id), LOG_TEXT_FIELD("method", exchange_method(self->visit->exchange)),
+              (coord_field[]){LOG_TEXT_FIELD("request", self->visit->id),
+                              LOG_TEXT_FIELD("method", exchange_method(self->visit->exchange)),
                               LOG_TEXT_FIELD("path", self->visit->path), LOG_INT_FIELD("status", self->status),
                               LOG_SECONDS_FIELD("seconds", reactor_now(self->visit->worker->reactor) - self->began_ns)},
               5);
@@ -109,22 +113,21 @@ static void on_data(struct leg *leg, coord_slice bytes)
     }
 }
 
-static const struct {
-    int32_t status;
-    const char *message;
-} FAILURES[] = {
-    [LEG_COMPLETE] = {0, ""},
-    [LEG_UNRESOLVED] = {503, "the gateway's name has no address"},
-    [LEG_REFUSED] = {503, "the gateway refused the connection"},
-    [LEG_CONNECT_TIMEOUT] = {504, "no connection to the gateway in time"},
-    [LEG_HEAD_TIMEOUT] = {504, "the gateway did not answer in time"},
-    [LEG_IDLE_TIMEOUT] = {504, "the gateway fell silent"},
-    [LEG_TOTAL_TIMEOUT] = {504, "the gateway took too long"},
-    [LEG_NO_ANSWER] = {502, "the gateway closed the connection without an answer"},
-    [LEG_BROKEN] = {502, "the gateway's answer broke off or is not HTTP"},
-    [LEG_TLS] = {502, "the TLS handshake with the gateway failed"},
-    [LEG_INTERNAL] = {500, "the call to the gateway could not be made"},
-};
+static void fail(struct passthrough *self, const struct leg_result *result)
+{
+    char message[128];
+
+    snprintf(message, sizeof message, "gateway: %s", leg_outcome_words(result->outcome));
+    coord_logf(NULL, COORD_LOG_VERBOSE, "passthrough %.*s: %s", COORD_FMT(self->visit->id),
+               result->detail ? result->detail : message);
+    if (self->begun) {
+        exchange_abort(self->visit->exchange);
+    } else {
+        self->status = leg_outcome_status(result->outcome);
+        front_answer_error(self->visit, self->status, NULL, NULL, message);
+    }
+    finish(self);
+}
 
 static void on_end(struct leg *leg, const struct leg_result *result)
 {
@@ -135,20 +138,14 @@ static void on_end(struct leg *leg, const struct leg_result *result)
     if (gone(self))
         return;
     if (result->outcome != LEG_COMPLETE) {
-        coord_logf(NULL, COORD_LOG_VERBOSE, "passthrough %.*s: %s", COORD_FMT(self->visit->id), result->detail ? result->detail : FAILURES[result->outcome].message);
-        if (self->begun) {
-            exchange_abort(exchange);
-        } else {
-            self->status = FAILURES[result->outcome].status;
-            front_answer_error(self->visit, self->status, NULL, NULL, FAILURES[result->outcome].message);
-        }
-        finish(self);
+        fail(self, result);
         return;
     }
     self->early_whole = true;
     if (self->begun)
         exchange_end(exchange);
-    else if (self->early.size <= EARLY_LIMIT && exchange_answer(exchange, self->status, &self->headers, buffer_slice(&self->early)) != COORD_OK)
+    else if (self->early.size <= EARLY_LIMIT &&
+             exchange_answer(exchange, self->status, &self->headers, buffer_slice(&self->early)) != COORD_OK)
         exchange_abort(exchange);
     else if (self->early.size > EARLY_LIMIT)
         return; /* the rest of the upload is drained first */
@@ -250,7 +247,8 @@ static bool refuse(struct visit *visit)
     if (headers_find(exchange_headers(exchange), (coord_slice)COORD_SLICE("upgrade")))
         front_answer_error(visit, 501, NULL, NULL, "protocol upgrades are not supported");
     else if (!path_target_valid(target))
-        front_answer_error(visit, 400, "invalid_request", NULL, "the request target holds bytes that may not stand there");
+        front_answer_error(visit, 400, "invalid_request", NULL,
+                           "the request target holds bytes that may not stand there");
     else if (target.size == 0 || target.data[0] != '/')
         front_answer_error(visit, 405, NULL, NULL, "the request target must begin with a slash");
     else
@@ -279,7 +277,8 @@ void passthrough_start(struct visit *visit)
         front_answer_error(visit, 503, "overloaded", NULL, "no memory for another request");
         return;
     }
-    *self = (struct passthrough){.visit = visit, .generation = generation, .uploads = declared != 0, .began_ns = reactor_now(worker->reactor)};
+    *self = (struct passthrough){
+        .visit = visit, .generation = generation, .uploads = declared != 0, .began_ns = reactor_now(worker->reactor)};
     visit->passthrough = self;
     if (self->uploads)
         exchange_stream_body(exchange);

@@ -18,9 +18,9 @@ struct coord_writer {
     struct coord_writer *all_next;
     bool saw_head;
     bool passed_head;
-    bool skipped;  /* takes no part any more */
-    bool over;     /* saw end or abort */
-    bool ended;    /* it passed an end, an abort or finished: nothing more leaves it */
+    bool skipped; /* takes no part any more */
+    bool over;    /* saw end or abort */
+    bool ended;   /* it passed an end, an abort or finished: nothing more leaves it */
 };
 
 static void head_into(struct chain *chain, struct coord_writer *writer, struct coord_head *head);
@@ -30,7 +30,8 @@ static void abort_into(struct chain *chain, struct coord_writer *writer);
 
 static bool rewrites(const struct coord_writer *writer) { return (writer->type.flags & COORD_WRITER_REWRITES) != 0; }
 
-void chain_init(struct chain *chain, coord_request *request, struct arena *arena, const struct chain_sink *sink, void *context)
+void chain_init(struct chain *chain, coord_request *request, struct arena *arena, const struct chain_sink *sink,
+                void *context)
 {
     *chain = (struct chain){.request = request, .arena = arena, .sink = sink, .context = context};
 }
@@ -84,7 +85,7 @@ static void leave_head(struct chain *chain, struct coord_head *head)
     for (const struct coord_writer *writer = chain->writers; writer; writer = writer->all_next)
         changed |= rewrites(writer) && !writer->skipped;
     if (changed) {
-        head->length = -1;
+        head->length = head->promised;
         for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
             headers_remove(&head->headers, coord_slice_of(digests[i]));
     }
@@ -103,6 +104,8 @@ static void head_into(struct chain *chain, struct coord_writer *writer, struct c
         coord_logf(chain->request, COORD_LOG_DEBUG, "writer %s skipped: the answer is compressed", writer->type.name);
         writer->skipped = true;
     }
+    if (rewrites(writer) && !writer->skipped)
+        head->promised = -1;
     if (writer->skipped || !writer->type.head) {
         writer->passed_head = true;
         head_into(chain, writer->inner, head);
@@ -266,6 +269,12 @@ coord_status coord_head_remove_header(coord_head *head, const char *name)
         return COORD_STATE;
     headers_remove(&head->headers, coord_slice_of(name));
     return COORD_OK;
+}
+
+void coord_head_set_length(coord_head *head, uint64_t bytes)
+{
+    if (bytes <= INT64_MAX)
+        head->promised = (int64_t)bytes;
 }
 
 void coord_writer_skip(coord_writer *writer)
