@@ -110,6 +110,8 @@ static void on_data(struct leg *leg, coord_slice bytes)
     if (queued >= settings->response.buffer_high && !self->paused) {
         self->paused = true;
         leg_pause(leg);
+        if (!self->begun)
+            exchange_upload_more(self->visit->exchange); /* it is forgotten from now on */
     }
 }
 
@@ -147,8 +149,10 @@ static void on_end(struct leg *leg, const struct leg_result *result)
     else if (self->early.size <= EARLY_LIMIT &&
              exchange_answer(exchange, self->status, &self->headers, buffer_slice(&self->early)) != COORD_OK)
         exchange_abort(exchange);
-    else if (self->early.size > EARLY_LIMIT)
-        return; /* the rest of the upload is drained first */
+    else if (self->early.size > EARLY_LIMIT) { /* the rest of the upload is drained first */
+        exchange_upload_more(exchange);
+        return;
+    }
     finish(self);
 }
 
@@ -169,26 +173,34 @@ static size_t on_upload(struct leg *leg, char *room, size_t size)
 
 static const struct leg_events EVENTS = {.head = on_head, .data = on_data, .end = on_end, .upload = on_upload};
 
-size_t passthrough_upload(struct passthrough *self, coord_slice piece, bool last)
+/* The worker needs no more of the upload, or its answer cannot begin before the client has sent all (decision 67). */
+static bool forgets(const struct passthrough *self) { return !self->leg || (self->paused && !self->begun); }
+
+static size_t take_upload(struct passthrough *self, coord_slice piece)
 {
     size_t room = self->upload.size < UPLOAD_ROOM ? UPLOAD_ROOM - self->upload.size : 0;
     size_t taken = piece.size < room ? piece.size : room;
 
-    if (last)
-        self->upload_over = true;
-    if (!self->leg || self->head_seen) { /* answered already: what is left is read and forgotten */
-        if (last && self->head_seen && !self->begun && !gone(self)) {
-            begin(self);
-            if (self->early_whole)
-                finish(self);
-            else
-                passthrough_drained(self);
-        }
-        return piece.size;
-    }
-    if (!buffer_append(&self->upload, piece.data, taken))
+    if (forgets(self) || !buffer_append(&self->upload, piece.data, taken))
         return piece.size;
     leg_upload_more(self->leg);
+    return taken;
+}
+
+size_t passthrough_upload(struct passthrough *self, coord_slice piece, bool last)
+{
+    size_t taken;
+
+    if (last)
+        self->upload_over = true;
+    taken = take_upload(self, piece);
+    if (last && self->head_seen && !self->begun && !gone(self)) {
+        begin(self);
+        if (self->early_whole)
+            finish(self);
+        else
+            passthrough_drained(self);
+    }
     return taken;
 }
 
