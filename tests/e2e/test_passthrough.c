@@ -216,6 +216,7 @@ static void an_early_answer_to_an_upload_reaches_the_client(void **state)
     char *body = calloc(1, UPLOAD);
 
     (void)state;
+    assert_non_null(body);
     memset(early_body, 'e', sizeof early_body);
     worker = scripted_start(&(struct scripted_options){.other = answer_early, .before_body = true});
     deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(worker)});
@@ -225,11 +226,43 @@ static void an_early_answer_to_an_upload_reaches_the_client(void **state)
     assert_int_equal(client->answer.status, 413);
     assert_same_bytes(text_span(&client->answer.body), ((struct span){early_body, 30}));
     client = client_open(deployed.port);
-    client_say(client, "POST /large HTTP/1.1\r\nHost: c\r\nContent-Length: %d\r\n\r\n", 1 << 20);
-    assert_true(client_send(client, body, 1 << 20));
+    client_say(client, "POST /large HTTP/1.1\r\nHost: c\r\nContent-Length: %d\r\n\r\n", UPLOAD);
+    assert_true(client_send(client, body, UPLOAD));
     assert_true(client_read(client, PATIENCE_MS));
     assert_int_equal(client->answer.status, 413);
     assert_same_bytes(text_span(&client->answer.body), ((struct span){early_body, sizeof early_body}));
+    free(body);
+}
+
+/* A worker that says 200 at once and reads on: its answer tells what it got. */
+static void head_first(struct stage *stage)
+{
+    stage_say(stage, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    stage_chunk(stage, "begun ", 6);
+    if (stage_read_body(stage, SIZE_MAX))
+        stage_chunk(stage, "ended", 5);
+    stage_last_chunk(stage);
+}
+
+static void a_worker_may_begin_its_answer_before_it_has_the_whole_upload(void **state)
+{
+    struct scripted *worker = scripted_start(&(struct scripted_options){.other = head_first, .before_body = true});
+    struct client *client;
+    char *body = malloc(UPLOAD);
+
+    (void)state;
+    for (size_t i = 0; i < UPLOAD; i++)
+        body[i] = upload_byte(i);
+    deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(worker)});
+    client = client_open(deployed.port);
+    client_say(client, "POST /x HTTP/1.1\r\nHost: c\r\nContent-Length: %d\r\n\r\n", UPLOAD);
+    client_send(client, body, 1000);
+    UNTIL(scripted_find(worker, "other", 0) != NULL);
+    pause_ms(50);
+    assert_true(client_send(client, body + 1000, UPLOAD - 1000));
+    assert_true(client_read(client, PATIENCE_MS));
+    assert_same_bytes(text_span(&client->answer.body), span_of("begun ended"));
+    assert_same_bytes(text_span(&scripted_find(worker, "other", 0)->body), ((struct span){body, UPLOAD}));
     free(body);
 }
 
@@ -263,6 +296,7 @@ int main(void)
         TEST(an_upload_is_streamed_and_held_back_by_a_slow_worker),
         TEST(a_chunked_upload_arrives_whole),
         TEST(an_early_answer_to_an_upload_reaches_the_client),
+        TEST(a_worker_may_begin_its_answer_before_it_has_the_whole_upload),
         TEST(a_broken_answer_is_cut_for_the_client_too),
     };
 
