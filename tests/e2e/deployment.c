@@ -220,7 +220,7 @@ int harness_end(void **state)
     if (deployed.coordinator.pid && !problem) {
         const char *log = process_log(&deployed.coordinator);
 
-        if (strstr(log, "Sanitizer") || strstr(log, "runtime error:"))
+        if (!deployed.reports && (strstr(log, "Sanitizer") || strstr(log, "runtime error:")))
             problem = "a sanitizer's report";
         else if (!deployed.unclean && deployed.coordinator.ended && deployed.coordinator.code != 0)
             problem = "the coordinator's exit status is not 0";

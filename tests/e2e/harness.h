@@ -137,6 +137,7 @@ struct deployment {
     char transcript[96];
     struct process coordinator, sim;
     uint16_t port, metrics_port, sim_port;
+    bool reports; /* a sanitizer's report is expected */
     bool unclean; /* the test made the coordinator end in its own way: no exit status is demanded */
 };
 /* The one of this test. Writes YAML, starts both, waits until /readyz says 200. */

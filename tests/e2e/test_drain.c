@@ -116,6 +116,8 @@ static void a_second_signal_ends_at_once(void **state)
 
     (void)state;
     deploy(&(struct plan){.no_sim = true,
+                          /* its threads are left behind on purpose */
+                          .environment = (const char *const[]){"TSAN_OPTIONS=report_thread_leaks=0", NULL},
                           .gateway_port =
                               scripted_port(scripted_start(&(struct scripted_options){.decode = stream_for_ever}))});
     client = begin_stream();
