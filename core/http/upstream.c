@@ -59,7 +59,7 @@ static void dequeue(struct attempt *attempt)
 
 static void work_on(struct attempt *attempt, unsigned todo)
 {
-    const struct transport *transport = attempt->upstream->client->transport;
+    const struct transport *transport = attempt->upstream->transport;
 
     if (todo & TODO_FAIL)
         attempt_over(attempt, attempt->failure, attempt->refusal);
@@ -81,7 +81,7 @@ static void run_queue(struct task *task)
         dequeue(attempt);
         work_on(attempt, todo);
     }
-    client->transport->flush(client);
+    curl_transport.flush(client);
 }
 
 /* Clients */
@@ -96,10 +96,12 @@ struct client *client_new(struct reactor *reactor, struct resolver *resolver)
     client->resolver = resolver;
     client->queue_end = &client->queue;
     client->task.run = run_queue;
-    client->transport = &curl_transport;
-    client->transport_state = client->transport->open(client);
-    if (client->transport_state)
+    if (!direct_transport.open(client))
+        goto no_direct;
+    if (curl_transport.open(client))
         return client;
+    direct_transport.close(client);
+no_direct:
     free(client);
     return NULL;
 }
@@ -113,14 +115,18 @@ void client_free(struct client *client)
     assert(client->legs == 0);
     while (client->upstreams)
         free_upstream(client->upstreams);
-    client->transport->close(client);
+    curl_transport.close(client);
+    direct_transport.close(client);
     reactor_undefer(client->reactor, &client->task);
     free(client);
 }
 
 size_t client_legs(const struct client *client) { return client->legs; }
 
-size_t client_connections(const struct client *client) { return client->transport->connections(client); }
+size_t client_connections(const struct client *client)
+{
+    return curl_transport.connections(client) + direct_transport.connections(client);
+}
 
 /* Upstreams */
 
@@ -272,11 +278,22 @@ static const char *check_files(struct client *client, const struct upstream *ups
     return NULL;
 }
 
+static const char *choose_transport(struct upstream *upstream)
+{
+    enum upstream_transport wanted = upstream->options.transport;
+
+    if (upstream->secure && wanted == UPSTREAM_DIRECT)
+        return "the direct transport speaks no TLS: an https URL needs libcurl";
+    upstream->transport = upstream->secure || wanted == UPSTREAM_CURL ? &curl_transport : &direct_transport;
+    return NULL;
+}
+
 static bool same_options(const struct upstream_options *a, const struct upstream_options *b)
 {
-    return coord_slice_equal(a->url, b->url) && a->max_idle_connections == b->max_idle_connections &&
-           a->idle_age_ns == b->idle_age_ns && a->connect_timeout_ns == b->connect_timeout_ns &&
-           coord_slice_equal(a->ca_file, b->ca_file) && coord_slice_equal(a->client_cert_file, b->client_cert_file) &&
+    return a->transport == b->transport && coord_slice_equal(a->url, b->url) &&
+           a->max_idle_connections == b->max_idle_connections && a->idle_age_ns == b->idle_age_ns &&
+           a->connect_timeout_ns == b->connect_timeout_ns && coord_slice_equal(a->ca_file, b->ca_file) &&
+           coord_slice_equal(a->client_cert_file, b->client_cert_file) &&
            coord_slice_equal(a->client_key_file, b->client_key_file) &&
            a->insecure_skip_verify == b->insecure_skip_verify;
 }
@@ -309,12 +326,14 @@ struct upstream *upstream_open(struct client *client, const struct upstream_opti
     *reason = parse_url(upstream);
     if (!*reason)
         *reason = check_files(client, upstream);
+    if (!*reason)
+        *reason = choose_transport(upstream);
     if (*reason)
         goto failed;
     *reason = "out of memory";
     upstream->next = client->upstreams;
     client->upstreams = upstream;
-    if (client->transport->open_upstream(upstream)) {
+    if (upstream->transport->open_upstream(upstream)) {
         *reason = NULL;
         return upstream;
     }
@@ -333,7 +352,7 @@ static void free_upstream(struct upstream *upstream)
     while (*link != upstream)
         link = &(*link)->next;
     *link = upstream->next;
-    upstream->client->transport->close_upstream(upstream);
+    upstream->transport->close_upstream(upstream);
     buffer_release(&upstream->text);
     free(upstream);
 }
@@ -408,7 +427,7 @@ static void phase_over(struct attempt *attempt)
         return;
     case PHASE_CONNECT:
         if (attempt_unreachable(attempt)) {
-            attempt->upstream->client->transport->reconnect(attempt);
+            attempt->upstream->transport->reconnect(attempt);
             return;
         }
         time_out(attempt, LEG_CONNECT_TIMEOUT, "no connection", connect_ns);
@@ -453,7 +472,7 @@ static void detach(struct attempt *attempt)
 
 void attempt_over(struct attempt *attempt, enum leg_outcome outcome, const char *detail)
 {
-    struct upstream *upstream = attempt->upstream;
+    const struct upstream *upstream = attempt->upstream;
     struct client *client = upstream->client;
     struct leg *leg = attempt->leg;
     void (*end)(struct leg *, const struct leg_result *) = attempt->events.end;
@@ -465,7 +484,7 @@ void attempt_over(struct attempt *attempt, enum leg_outcome outcome, const char 
     result.close_delimited = result.head_seen && answer_head_close_delimited(&attempt->head, attempt->to_head);
     snprintf(client->detail, sizeof client->detail, "%s", detail ? detail : "");
     detach(attempt);
-    client->transport->give_back(attempt, outcome == LEG_COMPLETE);
+    upstream->transport->give_back(attempt, outcome == LEG_COMPLETE);
     end(leg, &result);
 }
 
@@ -476,10 +495,8 @@ void attempt_over_soon(struct attempt *attempt, enum leg_outcome outcome, const 
     enqueue(attempt, TODO_FAIL);
 }
 
-void attempt_returned(struct attempt *attempt)
+void upstream_returned(struct upstream *upstream)
 {
-    struct upstream *upstream = attempt->upstream;
-
     upstream->attempts--;
     if (upstream->references == 0 && upstream->attempts == 0)
         free_upstream(upstream);
@@ -487,7 +504,7 @@ void attempt_returned(struct attempt *attempt)
 
 /* Addresses */
 
-static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
     const struct sockaddr_in *a4 = (const struct sockaddr_in *)a, *b4 = (const struct sockaddr_in *)b;
     const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)a, *b6 = (const struct sockaddr_in6 *)b;
@@ -636,6 +653,39 @@ static void find_addresses(struct attempt *attempt)
         attempt_over_soon(attempt, LEG_UNRESOLVED, answer.reason);
 }
 
+/* What a request sends */
+
+static bool reserved_name(coord_slice name)
+{
+    switch (name.size) {
+    case 4:
+        return header_name_is(name, "host");
+    case 6:
+        return header_name_is(name, "expect");
+    case 10:
+        return header_name_is(name, "connection");
+    case 14:
+        return header_name_is(name, "content-length");
+    case 17:
+        return header_name_is(name, "transfer-encoding");
+    default:
+        return false;
+    }
+}
+
+bool request_field_goes_out(const struct header *field)
+{
+    return !reserved_name(field->name) && header_name_valid(field->name) && header_value_valid(field->value);
+}
+
+bool request_value_blank(coord_slice value)
+{
+    for (size_t i = 0; i < value.size; i++)
+        if (value.data[i] != ' ' && value.data[i] != '\t')
+            return false;
+    return true;
+}
+
 static bool valid_target(coord_slice target)
 {
     for (size_t i = 0; i < target.size; i++)
@@ -672,7 +722,7 @@ struct leg *leg_start(void *memory, struct upstream *upstream, const struct leg_
                       const struct leg_events *events, void *owner)
 {
     struct leg *leg = memory;
-    struct attempt *attempt = upstream->client->transport->take(upstream);
+    struct attempt *attempt = upstream->transport->take(upstream);
 
     if (!attempt)
         return NULL;
@@ -719,18 +769,16 @@ void leg_upload_more(struct leg *leg)
 
     if (!attempt)
         return;
-    attempt->upstream->client->transport->upload_more(attempt);
+    attempt->upstream->transport->upload_more(attempt);
     enqueue(attempt, TODO_FLOW);
 }
 
 void leg_cancel(struct leg *leg)
 {
     struct attempt *attempt = leg->attempt;
-    struct client *client;
 
     if (!attempt)
         return;
-    client = attempt->upstream->client;
     detach(attempt);
-    client->transport->give_back(attempt, false);
+    attempt->upstream->transport->give_back(attempt, false);
 }

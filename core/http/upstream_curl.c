@@ -31,7 +31,7 @@ struct curl_upstream {
 
 static struct carrier *carrier_of(struct attempt *attempt) { return OWNER_OF(attempt, struct carrier, attempt); }
 
-static struct curl_client *curl_of(const struct client *client) { return client->transport_state; }
+static struct curl_client *curl_of(const struct client *client) { return client->curl; }
 
 /* Callbacks */
 
@@ -270,8 +270,8 @@ static struct attempt *take(struct upstream *upstream)
 
 void carrier_removed(struct carrier *carrier)
 {
-    struct curl_upstream *pool = carrier->attempt.upstream->transport_state;
-    struct attempt returned = {.upstream = carrier->attempt.upstream};
+    struct upstream *upstream = carrier->attempt.upstream;
+    struct curl_upstream *pool = upstream->transport_state;
 
     if (pool->free_count == KEPT_HANDLES) {
         carrier_free(carrier);
@@ -282,7 +282,7 @@ void carrier_removed(struct carrier *carrier)
         pool->free = carrier;
         pool->free_count++;
     }
-    attempt_returned(&returned);
+    upstream_returned(upstream);
 }
 
 static void give_back(struct attempt *attempt, bool ended)
@@ -292,32 +292,6 @@ static void give_back(struct attempt *attempt, bool ended)
 }
 
 /* The request */
-
-static bool reserved_name(coord_slice name)
-{
-    switch (name.size) {
-    case 4:
-        return header_name_is(name, "host");
-    case 6:
-        return header_name_is(name, "expect");
-    case 10:
-        return header_name_is(name, "connection");
-    case 14:
-        return header_name_is(name, "content-length");
-    case 17:
-        return header_name_is(name, "transfer-encoding");
-    default:
-        return false;
-    }
-}
-
-static bool blank(coord_slice value)
-{
-    for (size_t i = 0; i < value.size; i++)
-        if (value.data[i] != ' ' && value.data[i] != '\t')
-            return false;
-    return true;
-}
 
 static bool reserve_fields(struct carrier *carrier, size_t count, size_t bytes)
 {
@@ -347,7 +321,7 @@ static void put_field(struct carrier *carrier, size_t place, coord_slice name, c
     char *start = carrier->text.data + carrier->text.size;
     char *at = put(start, name.data, name.size);
 
-    if (blank(value)) {
+    if (request_value_blank(value)) {
         at = put(at, ";", 1);
     } else {
         at = put(at, ": ", 2);
@@ -386,7 +360,7 @@ static bool set_fields(struct carrier *carrier)
     for (size_t i = 0; i < request->header_count; i++) {
         const struct header *field = &request->headers[i];
 
-        if (reserved_name(field->name) || !header_name_valid(field->name) || !header_value_valid(field->value))
+        if (!request_field_goes_out(field))
             continue;
         has_accept = has_accept || header_name_is(field->name, "accept");
         has_type = has_type || header_name_is(field->name, "content-type");
@@ -661,7 +635,11 @@ void carrier_done(struct carrier *carrier, CURLcode code)
 
 /* The table */
 
-static void *open_client(struct client *client) { return curl_client_new(client); }
+static bool open_client(struct client *client)
+{
+    client->curl = curl_client_new(client);
+    return client->curl;
+}
 
 static void close_client(struct client *client) { curl_client_free(curl_of(client)); }
 

@@ -1,6 +1,6 @@
 /*
- * Unit test of the HTTP client, through its seam only: a raw-socket peer on a thread of its own plays the upstream by script,
- * and what went over the wire is asserted to the byte.
+ * Unit test of the HTTP client, through its seam only and over both transports: a raw-socket peer on a thread of its own plays
+ * the upstream by script, and what went over the wire is asserted to the byte.
  */
 #include "http/upstream.h"
 #include "runtime/buffer.h"
@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 enum { PATIENCE_MS = 10000, LOG_SIZE = 4 << 20 };
+static enum upstream_transport transport; /* under test */
 static const int64_t MS = 1000000;
 
 static int64_t now_ns(void)
@@ -428,7 +429,7 @@ static struct upstream *open_named(struct world *world, const char *host, int po
     char url[64];
     const char *reason = NULL;
     struct upstream_options options = {
-        .max_idle_connections = 8, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 5000 * MS};
+        .transport = transport, .max_idle_connections = 8, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 5000 * MS};
     struct upstream *upstream;
 
     snprintf(url, sizeof url, "http://%s:%d", host, port);
@@ -869,8 +870,8 @@ static void an_answer_ends_as_its_framing_says(void **state)
          "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: l\r\nContent-Length: 7\r\n\r\nHTTP/1.1 200 "
          "OK\r\nContent-Length: 1\r\n\r\nx",
          LEG_COMPLETE, 200, false, 1, "Content-Length=1;", "x", ""},
-        {"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 1\n\nx", LEG_COMPLETE, 200, false, 1, "Content-Length=1;",
-         "x", ""},
+        {"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 1\n\nx", LEG_BROKEN, 0, false, 0, NULL, "",
+         "the answer has a header line that does not end with CR and LF"},
         {"a compressed body is passed on as it is",
          "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", LEG_COMPLETE, 200, false, 3,
          "Content-Encoding=gzip;Content-Length=3;", "abc", ""},
@@ -888,9 +889,14 @@ static void an_answer_ends_as_its_framing_says(void **state)
         {"a space before the colon", "HTTP/1.1 200 OK\r\nX : a\r\nContent-Length: 0\r\n\r\n", LEG_BROKEN, 0, false, 0,
          NULL, "", "the answer has an invalid header line"},
         {"lengths that differ", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", LEG_BROKEN, 0,
-         false, 0, NULL, "", "the answer has an invalid Content-Length"},
-        {"the same length twice", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab", LEG_COMPLETE,
-         200, false, 2, "Content-Length=2;Content-Length=2;", "ab", ""},
+         false, 0, NULL, "", "the answer has more than one Content-Length"},
+        {"the same length twice", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab", LEG_BROKEN, 0,
+         false, 0, NULL, "", "the answer has more than one Content-Length"},
+        {"a length and chunks",
+         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", LEG_BROKEN,
+         0, false, 0, NULL, "", "the answer has both a Transfer-Encoding and a Content-Length"},
+        {"a coding that nobody asked for", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+         LEG_BROKEN, 0, false, 0, NULL, "", "the answer has a Transfer-Encoding other than chunked"},
         {"protocols are not switched", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", LEG_BROKEN, 0, false,
          0, NULL, "", "the upstream switched protocols unasked"},
         {"nothing", "", LEG_NO_ANSWER, 0, false, 0, NULL, "", NULL},
@@ -1201,7 +1207,7 @@ static void a_connection_that_was_idle_for_too_long_is_not_used_again(void **sta
     struct peer *peer = peer_start(serve_many, NULL);
     char url[64];
     const char *reason;
-    struct upstream_options options = {.max_idle_connections = 8, .idle_age_ns = 1000 * MS};
+    struct upstream_options options = {.transport = transport, .max_idle_connections = 8, .idle_age_ns = 1000 * MS};
     struct upstream *upstream;
 
     snprintf(url, sizeof url, "http://127.0.0.1:%d", peer->port);
@@ -1442,7 +1448,7 @@ static void pausing_and_resuming_at_any_time_loses_and_repeats_nothing(void **st
     assert_int_equal(probe.result.outcome, LEG_COMPLETE);
     assert_int_equal(probe.body.size, SIZE);
     assert_memory_equal(probe.body.data, want, SIZE);
-    assert_in_range(probe.largest, 1, 16384);
+    assert_in_range(probe.largest, 1, 65536);
     free(want);
     probe_clear(&probe);
     peer_free(peer);
@@ -1889,7 +1895,7 @@ static void a_connection_that_does_not_come_has_its_deadline(void **state)
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     char url[64];
     const char *reason;
-    struct upstream_options options = {.connect_timeout_ns = 50 * MS};
+    struct upstream_options options = {.transport = transport, .connect_timeout_ns = 50 * MS};
     struct leg_request request = get("/");
     struct probe probe = {0}, cancelled = {0};
     struct upstream *upstream;
@@ -2097,7 +2103,7 @@ static void the_next_address_is_tried_when_the_first_does_not_answer(void **stat
     char url[64];
     const char *reason;
     struct upstream_options options = {
-        .max_idle_connections = 1, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 400 * MS};
+        .transport = transport, .max_idle_connections = 1, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 400 * MS};
     struct upstream *upstream;
 
     assert_true(silent >= 0);
@@ -2140,7 +2146,7 @@ static void a_lookup_that_never_ends_troubles_nobody_else(void **state)
     struct peer *peer = peer_start(serve_many, NULL);
     char url[64];
     const char *reason;
-    struct upstream_options options = {.connect_timeout_ns = 80 * MS};
+    struct upstream_options options = {.transport = transport, .connect_timeout_ns = 80 * MS};
     struct upstream *upstream, *other = open_peer(world, peer);
     struct leg_request request = get("/");
     struct probe probe = {0}, cancelled = {0};
@@ -2358,7 +2364,8 @@ static void a_peer_that_speaks_no_tls_is_a_tls_failure(void **state)
     peer_free(peer);
 }
 
-int main(void)
+/* Over one transport. */
+static int run_over(enum upstream_transport which, const char *name)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_small_post_goes_out_as_given_and_in_one_piece, start, stop),
@@ -2411,9 +2418,19 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lookup_that_never_ends_troubles_nobody_else, start_with_names,
                                         stop_with_names),
         cmocka_unit_test_setup_teardown(legs_go_to_the_addresses_of_now, start_with_names, stop_with_names),
+    };
+
+    transport = which;
+    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tls_tests[] = {
         cmocka_unit_test_setup_teardown(a_tls_peer_must_be_trusted_and_may_ask_who_we_are, start, stop),
         cmocka_unit_test_setup_teardown(a_peer_that_speaks_no_tls_is_a_tls_failure, start, stop),
     };
+    int failed = run_over(UPSTREAM_DIRECT, "direct") + run_over(UPSTREAM_CURL, "libcurl");
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("TLS", tls_tests, NULL, NULL);
 }
