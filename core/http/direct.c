@@ -108,14 +108,15 @@ enum direct_verdict direct_start(struct direct_attempt *direct, bool reused)
     return direct_send(direct);
 }
 
-/* A streamed upload asks its owner for bytes, which must not happen in here: it begins when the descriptor takes some. */
+/* A streamed upload asks its owner for bytes, which must not happen in here. */
 static enum direct_verdict start_on_kept(struct direct_attempt *direct)
 {
     if (!direct->attempt.request.streamed)
         return direct_start(direct, true);
     attempt_connected(&direct->attempt, true);
-    direct->sending = true;
-    return direct_watch(direct);
+    direct->sending = direct->upload_held = direct->upload_more = true;
+    attempt_flow_soon(&direct->attempt);
+    return DIRECT_GOING;
 }
 
 static bool begin(struct attempt *attempt)

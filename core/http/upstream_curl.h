@@ -1,6 +1,7 @@
 /*
- * The two halves of the libcurl transport: upstream_curl.c (one transfer: options, callbacks, result) and
- * upstream_curl_multi.c (all of them: descriptors, the library's timer, what may only happen outside of its callbacks).
+ * The parts of the libcurl transport: upstream_curl.c (one transfer: handle, callbacks, result), upstream_curl_request.c (what
+ * is set for it) and upstream_curl_multi.c (all of them: descriptors, the library's timer, what may only happen outside of
+ * its callbacks).
  *
  * Owner's code runs inside the library's callbacks, where the library forbids to remove or add transfers: `inside` tells, and
  * a cancelled transfer is doomed then and removed as soon as the library has returned.
@@ -71,6 +72,10 @@ void curl_client_enter(struct curl_client *curl);
 void curl_client_leave(struct curl_client *curl);
 void curl_client_allow_idle(struct curl_client *curl, long change);
 void curl_client_configure(struct curl_client *curl, CURL *easy, struct carrier *carrier);
+
+/* upstream_curl_request.c; false: memory is short */
+bool carrier_set_request(struct carrier *carrier) COORD_MUST_CHECK;
+bool carrier_set_address(struct carrier *carrier) COORD_MUST_CHECK;
 
 /* upstream_curl.c */
 void carrier_removed(struct carrier *carrier);

@@ -131,8 +131,13 @@ bool attempt_data(struct attempt *attempt, coord_slice bytes) COORD_MUST_CHECK;
 void attempt_over(struct attempt *attempt, enum leg_outcome outcome, const char *detail);
 /* The same a little later, for where the owner must not be called. `detail` lives as long as the attempt. */
 void attempt_over_soon(struct attempt *attempt, enum leg_outcome outcome, const char *detail);
+/* Has `flow` called soon. */
+void attempt_flow_soon(struct attempt *attempt);
 /* The transport is done with an attempt that was given back. May free the upstream, and with it everything that the transport keeps there. */
 void upstream_returned(struct upstream *upstream);
+
+/* No reference and no attempt is left, or the client goes. */
+void upstream_free(struct upstream *upstream);
 
 /* Has upstream.c call the transport's flush soon. */
 void client_flush_soon(struct client *client);

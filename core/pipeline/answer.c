@@ -12,7 +12,7 @@ static coord_status own_head(coord_request *request, int32_t status, const char 
 
     if (request->cancelled)
         return COORD_CANCELLED;
-    if (request->answer_begun || request->chain.head_entered)
+    if (request_answered(request))
         return COORD_STATE;
     if (status < 200 || status > 599)
         return COORD_INVALID;

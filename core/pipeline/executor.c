@@ -2,6 +2,7 @@
 #include "pipeline/executor.h"
 
 #include "pipeline/call.h"
+#include "pipeline/heartbeat.h"
 #include "pipeline/worker.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
@@ -63,12 +64,14 @@ void executor_run(struct coord_request *request)
 
     request->steps_ran = arena_alloc(&request->arena, (generation->step_count + 1) * sizeof *request->steps_ran);
     fiber_set_subject(request->fiber, request->id.data);
+    heartbeat_start(request);
     for (size_t i = 0; i < generation->step_count && status == COORD_NEXT && request->steps_ran; i++) {
         if (request->cancelled || request->failure.class != ERROR_NONE)
             break;
         request->step_index = i;
         status = run_step(request, &generation->steps[i]);
     }
+    heartbeat_stop(request);
     if (request->cancelled) {
         chain_abort(&request->chain);
         return;

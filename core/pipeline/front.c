@@ -2,6 +2,7 @@
 #include "pipeline/front.h"
 
 #include "http/path.h"
+#include "pipeline/cors.h"
 #include "pipeline/ids.h"
 #include "pipeline/worker.h"
 #include "telemetry/families.h"
@@ -17,6 +18,7 @@ void front_answer_error(struct visit *visit, int32_t status, const char *code, c
 
     if (!headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"), (coord_slice)COORD_SLICE("application/json")) ||
         !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), visit->id) ||
+        !cors_allow(&headers, exchange_headers(visit->exchange), visit->worker->generation->settings) ||
         (allow && !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Allow"), coord_slice_of(allow))) ||
         !api_error_body(visit->api, &error, &body) || exchange_answer(visit->exchange, status, &headers, buffer_slice(&body)) != COORD_OK)
         exchange_abort(visit->exchange);
@@ -57,7 +59,13 @@ static bool is_compressed(const struct exchange *exchange)
 static void begin_request(struct visit *visit)
 {
     struct exchange *exchange = visit->exchange;
+    struct headers preflight = {.arena = exchange_arena(exchange)};
 
+    if (cors_preflight(&preflight, exchange_method(exchange), exchange_headers(exchange), visit->worker->generation->settings)) {
+        if (exchange_answer(exchange, 204, &preflight, (coord_slice){0}) != COORD_OK)
+            exchange_abort(exchange);
+        return;
+    }
     if (!coord_slice_is(exchange_method(exchange), "POST")) {
         front_answer_error(visit, 405, NULL, "POST", "this path takes POST requests only");
         return;

@@ -210,6 +210,29 @@ static bool build_gateway(struct generation *generation, struct complaints *comp
     return generation->gateway != NULL;
 }
 
+static bool has_step(const struct settings *settings, const char *type)
+{
+    for (size_t i = 0; i < settings->pipeline.step_count; i++)
+        if (coord_slice_is(settings->pipeline.steps[i].type, type))
+            return true;
+    return false;
+}
+
+/* What concerns the pipeline as a whole. */
+static void check_whole(const struct settings *settings, struct complaints *complaints)
+{
+    const struct value *openai = config_find(&settings->pipeline_values, "use_openai_format");
+    const struct entry *tracing = node_entry(settings->root, "tracing");
+
+    if (settings->pipeline.step_count == 0)
+        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at,
+                 "pipeline.steps is empty: a pipeline needs at least a step that answers, such as decode");
+    if (openai && openai->source != VALUE_ABSENT && !openai->integer && !has_step(settings, "render"))
+        complain(complaints, COMPLAINT_ERROR, openai->at, "pipeline.use_openai_format: false sends token ids, which need a render step in the pipeline");
+    if (settings->tracing && tracing)
+        complain(complaints, COMPLAINT_WARNING, tracing->at, "tracing: true passes trace context on, but exports no spans yet; remove it to silence this");
+}
+
 struct generation *generation_build(struct arena *arena_take, const struct settings *settings, const struct registry *registry, struct complaints *complaints)
 {
     unsigned before = complaints->errors;
@@ -226,8 +249,7 @@ struct generation *generation_build(struct arena *arena_take, const struct setti
     generation->registry = registry;
     generation->steps = arena_alloc(&generation->arena, (settings->pipeline.step_count + 1) * sizeof *generation->steps);
     build_gateway(generation, complaints);
-    if (settings->pipeline.step_count == 0)
-        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at, "pipeline.steps is empty: a pipeline needs at least a step that answers, such as decode");
+    check_whole(settings, complaints);
     if (settings->pipeline.step_count > MAX_STEPS)
         complain(complaints, COMPLAINT_ERROR, settings->pipeline.at, "pipeline.steps has %zu entries; at most %d are allowed", settings->pipeline.step_count, MAX_STEPS);
     else

@@ -6,6 +6,7 @@
 #include "pipeline/front.h"
 
 #include "http/path.h"
+#include "pipeline/cors.h"
 #include "pipeline/leg_headers.h"
 #include "pipeline/worker.h"
 #include "telemetry/log.h"
@@ -70,7 +71,8 @@ static void on_head(struct leg *leg, const struct leg_head *head)
     self->status = head->status;
     self->length = head->length;
     headers_init(&self->headers, exchange_arena(self->visit->exchange));
-    if (!client_headers(&self->headers, &head->headers, self->visit->id)) {
+    if (!client_headers(&self->headers, &head->headers, self->visit->id) ||
+        !cors_allow(&self->headers, exchange_headers(self->visit->exchange), self->generation->settings)) {
         leg_cancel(leg);
         self->leg = NULL;
         front_answer_error(self->visit, 500, NULL, NULL, "memory is short");

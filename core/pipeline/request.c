@@ -2,6 +2,7 @@
 #include "pipeline/request.h"
 
 #include "pipeline/call.h"
+#include "pipeline/cors.h"
 #include "pipeline/executor.h"
 #include "pipeline/ids.h"
 #include "pipeline/worker.h"
@@ -289,7 +290,8 @@ void request_answer_failure(struct coord_request *request)
     request->answer_status = failure->status;
     if (text.size == 0 && api_error_body(request->api, &error, &body))
         text = buffer_slice(&body);
-    if (headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"), (coord_slice)COORD_SLICE("application/json")) &&
+    if (cors_allow(&headers, &request->headers, request->generation->settings) &&
+        headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"), (coord_slice)COORD_SLICE("application/json")) &&
         headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), request->id) && headers_copy(&headers, &failure->headers) &&
         exchange_answer(request->exchange, failure->status, &headers, text) == COORD_OK)
         request->chain.over = true;

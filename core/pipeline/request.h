@@ -113,6 +113,8 @@ struct coord_request {
 
     struct chain chain;
     bool answer_begun;  /* a head went to the exchange */
+    bool early;         /* it was the heartbeat's: the answer's own head is still to come */
+    struct timer heartbeat;
     bool answer_over;   /* ended or aborted */
     bool answer_events; /* it is an event stream */
     char answer_tail[24]; /* its last bytes */
@@ -157,6 +159,12 @@ void request_answer_failure(struct coord_request *request);
 
 /* The client has gone, or the process stops. Wakes what is parked. */
 void request_cancel(struct coord_request *request, enum cancel_reason reason);
+
+/* True when it is too late for another head. */
+static inline bool request_answered(const struct coord_request *request)
+{
+    return request->chain.head_entered || (request->answer_begun && !request->early) || request->answer_over;
+}
 
 /* The exchange is over: its pointer is not valid any more. */
 void request_exchange_done(struct coord_request *request, bool complete);

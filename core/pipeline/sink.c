@@ -2,6 +2,8 @@
  * (decision 53). */
 #include "pipeline/call.h"
 
+#include "pipeline/cors.h"
+#include "pipeline/heartbeat.h"
 #include "pipeline/worker.h"
 #include "telemetry/log.h"
 
@@ -43,11 +45,28 @@ static bool at_event_boundary(const struct coord_request *request)
     return size == 0 || (before < size && (before == 0 || request->answer_tail[before - 1] == '\n' || request->answer_tail[before - 1] == '\r'));
 }
 
+/* The client has had a 200 and comments: an event stream goes on from there, anything else is told in it. */
+static void go_on_from_heartbeat(struct coord_request *request, const struct coord_head *head)
+{
+    request->early = false;
+    if (head->status == 200 && coord_head_is_event_stream(head))
+        return;
+    request_fail(request, head->status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX, head->status >= 400 ? head->status : 502, NULL,
+                 "the worker answered HTTP %d instead of an event stream", head->status);
+    chain_abort(&request->chain);
+    client_sink.finished(request);
+}
+
 static void sink_head(void *context, struct coord_head *head)
 {
     struct coord_request *request = context;
     coord_status status;
 
+    heartbeat_stop(request);
+    if (request->early) {
+        go_on_from_heartbeat(request, head);
+        return;
+    }
     request->answer_begun = true;
     request->answer_status = head->status;
     request->answer_events = coord_head_is_event_stream(head);
@@ -148,7 +167,7 @@ bool answer_head(struct coord_request *request, int32_t status, struct headers *
 {
     struct coord_head *head;
 
-    if (request->chain.head_entered || request->answer_begun)
+    if (request_answered(request) || !cors_allow(headers, &request->headers, request->generation->settings))
         return false;
     head = arena_alloc(&request->arena, sizeof *head);
     if (!head)

@@ -15,10 +15,10 @@
 #include <time.h>
 
 enum {
-    LINE_SIZE = 32 * 1024,
-    END_SIZE = 32,       /* kept to close what was begun: a mark, a quote, a brace, the line feed */
-    ID_SIZE = 384,       /* kept for the request's id, which ends a text line */
-    SENTENCE_SIZE = 2048 /* of coord_logf */
+    LINE_SIZE = 16 * 1024, /* of thread-local memory, which small stacks have to hold too */
+    END_SIZE = 32,         /* kept to close what was begun: a mark, a quote, a brace, the line feed */
+    ID_SIZE = 384,         /* kept for the request's id, which ends a text line */
+    SENTENCE_SIZE = 2048   /* of coord_logf */
 };
 
 static _Atomic int32_t shown_level = COORD_LOG_INFO;
@@ -153,7 +153,7 @@ static bool is_reserved(const char *name)
     static const char *const reserved[] = {"ts", "level", "msg", "request"};
 
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (strcmp(name, reserved[i]) == 0)
+        if (*name == *reserved[i] && strcmp(name, reserved[i]) == 0)
             return true;
     return false;
 }

@@ -1,7 +1,7 @@
 /*
  * The log: one line an entry on standard error, as `text` or `json`, written whole. Public side: <coordinator/log.h>.
  *
- * Lines are formatted on the caller's stack or a per-thread buffer and written by one write(2); when standard error does not
+ * Lines are formatted in a per-thread buffer (16 KiB; a longer one is cut) and written by one write(2); when standard error does not
  * take them (a full pipe), a bounded backlog is kept by a writer thread and lines beyond it are dropped and counted.
  * Thread: any.
  */

@@ -2,8 +2,8 @@
  * What the parts of the registry share: the shape of a family and a series, and the lines of the page.
  *
  * Invariant: families and series are only ever added and live as long as the process; whatever is reachable from an atomic
- * pointer here does not change any more, so that looking up takes no lock. Who moves what is in metrics.c, which alone
- * writes; page.c and process.c read. Thread: any.
+ * pointer here does not change any more, so that looking up takes no lock. registry.c adds them, metrics.c moves them,
+ * page.c shows them. Thread: any.
  */
 #ifndef TELEMETRY_REGISTRY_H
 #define TELEMETRY_REGISTRY_H
@@ -23,7 +23,7 @@ struct metric_series {
     struct metric_series *chained; /* next in the same place of the family's table */
     struct metric_series *older;   /* next of all in the family */
     _Atomic bool moved;            /* shown on the page */
-    double retired_sum;            /* what threads that ended had moved; under the registry's lock */
+    double retired_sum;            /* what threads that ended had moved; under the lock of metrics.c */
     uint64_t *retired_counts;      /* of a histogram: bucket_count + 1 */
     coord_slice labels[COORD_METRIC_MAX_LABELS];
 };
@@ -48,6 +48,12 @@ struct coord_metric {
 
 /* The newest family; the others through `older`. */
 coord_metric *registry_families(void);
+
+/* Counts of a series: a histogram's buckets and +Inf, else none. */
+static inline size_t registry_counts(const coord_metric *metric)
+{
+    return metric->kind == COORD_METRIC_HISTOGRAM ? metric->bucket_count + 1 : 0;
+}
 
 /* Adds up a series over all threads: the value of a counter or gauge, or the sum of a histogram with bucket_count + 1 counts (not cumulative). */
 void registry_read(struct metric_series *series, double *sum, uint64_t counts[METRIC_MAX_BUCKETS + 1]);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -409,6 +410,7 @@ static void promtool_has_nothing_to_say(void **state)
     const char *promtool = getenv("PROMTOOL");
     char command[512], *rendered;
     FILE *check;
+    int status;
 
     (void)state;
     if (!promtool)
@@ -418,13 +420,16 @@ static void promtool_has_nothing_to_say(void **state)
         print_message("  no promtool (neither on the path nor in $PROMTOOL)\n");
         skip();
     }
-    snprintf(command, sizeof command, "'%s' check metrics", promtool);
+    snprintf(command, sizeof command, "'%s' check metrics >/dev/null 2>&1", promtool);
     check = popen(command, "w");
     assert_non_null(check);
     rendered = page(false);
     fputs(rendered, check);
     free(rendered);
-    assert_int_not_equal(pclose(check) >> 8, 1); /* 3: remarks on style */
+    status = pclose(check);
+    assert_true(WIFEXITED(status));
+    /* 3: remarks on style; it takes the `d` of our prefix for a unit. What cannot be read is 1. */
+    assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 3);
 }
 
 int main(void)
