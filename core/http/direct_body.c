@@ -64,7 +64,7 @@ static int hex_digit(char c)
 
 static const char *to(struct direct_body *body, enum state state)
 {
-    body->state = state;
+    body->state = (int)state;
     return NULL;
 }
 
