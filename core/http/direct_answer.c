@@ -7,24 +7,24 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-/* The head lies whole in these bytes, so its fields need not be copied. */
-static void borrow_head(struct direct_attempt *direct, coord_slice bytes)
-{
-    struct answer_head *head = &direct->attempt.head;
-
-    if (head->status == 0)
-        head->borrowed = direct_reader_at_line(&direct->reader) && memmem(bytes.data, bytes.size, "\r\n\r\n", 4);
-}
-
 static enum direct_verdict take_line(struct direct_attempt *direct, coord_slice line)
 {
     struct attempt *attempt = &direct->attempt;
 
+    attempt->head.borrowed = direct_reader_lent(&direct->reader);
     if (!attempt_head_line(attempt, line))
         return attempt->leg ? direct_over(direct, LEG_BROKEN, attempt->refusal) : DIRECT_GONE;
     if (attempt->head.complete)
         direct_reader_head_over(&direct->reader, &attempt->head, attempt->to_head);
     return DIRECT_GOING;
+}
+
+/* The bytes go; fields of a head that goes on lie in them. */
+static enum direct_verdict await_more(struct direct_attempt *direct)
+{
+    struct answer_head *head = &direct->attempt.head;
+
+    return head->complete || answer_head_own(head) ? DIRECT_GOING : direct_over(direct, LEG_INTERNAL, "out of memory");
 }
 
 /* `left` bytes came after the answer. */
@@ -57,10 +57,9 @@ static enum direct_verdict take_bytes(struct direct_attempt *direct, coord_slice
     while (verdict == DIRECT_GOING) {
         if (direct_held(direct) && bytes.size > 0 && !direct_reader_whole(&direct->reader))
             return set_aside(direct, bytes);
-        borrow_head(direct, bytes);
         switch (direct_reader_next(&direct->reader, &bytes, &piece, &reason)) {
         case READING_MORE:
-            return DIRECT_GOING;
+            return await_more(direct);
         case READING_LINE:
             verdict = take_line(direct, piece);
             break;

@@ -14,7 +14,7 @@ void direct_reader_begin(struct direct_reader *reader)
 
 void direct_reader_release(struct direct_reader *reader) { buffer_release(&reader->line); }
 
-bool direct_reader_at_line(const struct direct_reader *reader) { return reader->line_given || reader->line.size == 0; }
+bool direct_reader_lent(const struct direct_reader *reader) { return !reader->line_given; }
 
 bool direct_reader_whole(const struct direct_reader *reader)
 {

@@ -34,8 +34,8 @@ enum direct_reading direct_reader_next(struct direct_reader *reader, coord_slice
                                        const char **reason) COORD_MUST_CHECK;
 /* The line that was given last ended the final head. */
 void direct_reader_head_over(struct direct_reader *reader, const struct answer_head *head, bool to_head);
-/* True when no byte of a line is kept: the head that begins now lies in the bytes that come next. */
-bool direct_reader_at_line(const struct direct_reader *reader);
+/* The line that was given last lies in the bytes, and not in the reader. */
+bool direct_reader_lent(const struct direct_reader *reader);
 /* Nothing of the answer is missing: the next call says so without taking a byte. */
 bool direct_reader_whole(const struct direct_reader *reader);
 /* The connection has ended: READING_WHOLE or READING_BAD. */

@@ -232,7 +232,9 @@ void attempt_over(struct attempt *attempt, enum leg_outcome outcome, const char 
                                 .connect_ns = attempt->connect_ns};
 
     result.close_delimited = result.head_seen && answer_head_close_delimited(&attempt->head, attempt->to_head);
-    snprintf(client->detail, sizeof client->detail, "%s", detail ? detail : "");
+    client->detail[0] = 0;
+    if (detail && *detail)
+        snprintf(client->detail, sizeof client->detail, "%s", detail);
     detach(attempt);
     upstream->transport->give_back(attempt, outcome == LEG_COMPLETE);
     end(leg, &result);

@@ -18,10 +18,10 @@ void answer_head_begin(struct answer_head *head)
 {
     arena_reset(&head->arena);
     headers_init(&head->headers, &head->arena);
-    head->bytes = 0;
+    head->bytes = head->owned = 0;
     head->length = -1;
     head->status = 0;
-    head->began = head->complete = head->chunked = head->old = head->connection = false;
+    head->began = head->complete = head->chunked = head->old = head->connection = head->closing = false;
 }
 
 void answer_head_release(struct answer_head *head) { arena_release(&head->arena); }
@@ -124,12 +124,14 @@ static enum answer_line take_status_line(struct answer_head *head, coord_slice l
 
 enum answer_line answer_head_line(struct answer_head *head, coord_slice line, const char **reason)
 {
-    coord_slice text = {line.data, line.size - 2};
+    static const coord_slice connection = COORD_SLICE("connection"), close = COORD_SLICE("close");
+    coord_slice text;
 
     if (head->complete)
         return ANSWER_MORE;
     if (line.size < 2 || memcmp(line.data + line.size - 2, "\r\n", 2) != 0)
         return refuse(reason, "the answer has a header line that does not end with CR and LF");
+    text = (coord_slice){line.data, line.size - 2};
     head->bytes += line.size;
     if (head->bytes > ANSWER_HEAD_LIMIT)
         return refuse(reason, "the head of the answer is larger than 64 KiB");
@@ -143,7 +145,21 @@ enum answer_line answer_head_line(struct answer_head *head, coord_slice line, co
         return ANSWER_MORE;
     }
     head->complete = true;
+    head->closing = head->connection && headers_has_token(&head->headers, connection, close);
     return ANSWER_COMPLETE;
+}
+
+bool answer_head_own(struct answer_head *head)
+{
+    for (; head->owned < head->headers.count; head->owned++) {
+        struct header *field = &head->headers.list[head->owned];
+
+        field->name = arena_copy(&head->arena, field->name);
+        field->value = arena_copy(&head->arena, field->value);
+        if (!field->name.data || !field->value.data)
+            return false;
+    }
+    return true;
 }
 
 bool answer_head_has_body(const struct answer_head *head, bool to_head)
@@ -151,12 +167,7 @@ bool answer_head_has_body(const struct answer_head *head, bool to_head)
     return !to_head && head->status != 204 && head->status != 304;
 }
 
-bool answer_head_keeps_connection(const struct answer_head *head)
-{
-    static const coord_slice connection = COORD_SLICE("connection"), close = COORD_SLICE("close");
-
-    return !head->old && !(head->connection && headers_has_token(&head->headers, connection, close));
-}
+bool answer_head_keeps_connection(const struct answer_head *head) { return !head->old && !head->closing; }
 
 bool answer_head_close_delimited(const struct answer_head *head, bool to_head)
 {

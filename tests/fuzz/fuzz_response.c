@@ -45,6 +45,7 @@ static void take_line(struct reading *reading, coord_slice line)
 {
     const char *reason = NULL;
 
+    reading->head.borrowed = direct_reader_lent(&reading->reader);
     switch (answer_head_line(&reading->head, line, &reason)) {
     case ANSWER_MORE:
         return;
@@ -67,12 +68,9 @@ static void feed(struct reading *reading, coord_slice bytes)
         const char *reason = NULL;
         coord_slice piece;
 
-        if (reading->head.status == 0)
-            reading->head.borrowed = direct_reader_at_line(&reading->reader) && bytes.size > 0 &&
-                                     memmem(bytes.data, bytes.size, "\r\n\r\n", 4);
         switch (direct_reader_next(&reading->reader, &bytes, &piece, &reason)) {
         case READING_MORE:
-            check(bytes.size == 0);
+            check(bytes.size == 0 && (reading->head.complete || answer_head_own(&reading->head)));
             reading->taken += all;
             return;
         case READING_LINE:

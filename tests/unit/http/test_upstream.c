@@ -271,6 +271,7 @@ struct probe {
     int64_t length;
     bool reused;
     int heads, datas, ends, uploads;
+    size_t uploaded;
     size_t largest;
     int64_t ended_ns;
     /* What to do when. */
@@ -707,6 +708,47 @@ static void large_bodies_arrive_whole_from_their_pieces(void **state)
     }
 }
 
+static void a_body_of_many_pieces_arrives_whole(void **state)
+{
+    enum { PIECES = 300 };
+    char *data = pattern_new(1 << 20), head[128];
+    coord_slice pieces[PIECES];
+    size_t at = 0;
+
+    for (size_t i = 0; i < PIECES; i++) {
+        pieces[i] = (coord_slice){data + at, i % 7 == 0 ? 0 : i % 50 == 1 ? 100000 : i};
+        at += pieces[i].size;
+    }
+    for (size_t count = 63; count <= PIECES; count += count < 65 ? 1 : 47) {
+        struct peer *peer = peer_start(serve_one_connection, NULL);
+        struct upstream *upstream = open_peer(*state, peer);
+        struct leg_request request = {.method = COORD_SLICE("POST"),
+                                      .target = COORD_SLICE("/"),
+                                      .host = COORD_SLICE("h"),
+                                      .pieces = pieces,
+                                      .piece_count = count,
+                                      .has_body = true};
+        struct probe probe = {0};
+        size_t head_size;
+
+        for (size_t i = 0; i < count; i++)
+            request.body_size += pieces[i].size;
+        head_size = (size_t)snprintf(head, sizeof head, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n",
+                                     request.body_size);
+        probe_start(&probe, *state, upstream, &request);
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+        close_client(state);
+        peer_join(peer);
+        assert_int_equal(peer->logged, head_size + request.body_size);
+        assert_memory_equal(peer->log, head, head_size);
+        assert_memory_equal(peer->log + head_size, data, request.body_size);
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+    free(data);
+}
+
 /* Streamed uploads */
 
 /* Gives "ab" a call, has nothing every second time, and ends after six letters. */
@@ -764,6 +806,79 @@ static void a_streamed_upload_is_chunked_or_has_the_declared_length(void **state
         probe_clear(&probe);
         peer_free(peer);
     }
+}
+
+enum { UPLOAD_SIZE = 2000000 };
+static const char *upload_pattern;
+
+/* Parts of odd sizes, now and then none. */
+static size_t upload_much(struct probe *probe, char *room, size_t size)
+{
+    size_t part = (size_t)probe->uploads * 7919 % 20011 + 1, left = UPLOAD_SIZE - probe->uploaded;
+
+    if (probe->uploads % 5 == 0)
+        return 0;
+    if (left == 0)
+        return LEG_UPLOAD_END;
+    part = part < size ? part : size;
+    part = part < left ? part : left;
+    memcpy(room, upload_pattern + probe->uploaded, part);
+    probe->uploaded += part;
+    return part;
+}
+
+/* The data of the chunks in `wire`, put together at its beginning. */
+static size_t unchunk(char *wire, size_t size)
+{
+    size_t filled = 0;
+
+    for (char *at = wire, *end; at < wire + size;) {
+        size_t part = strtoul(at, &end, 16);
+
+        assert_memory_equal(end, "\r\n", 2);
+        if (part == 0) {
+            assert_int_equal(end + 4 - wire, size);
+            break;
+        }
+        memmove(wire + filled, end + 2, part);
+        filled += part;
+        at = end + 2 + part + 2;
+        assert_memory_equal(at - 2, "\r\n", 2);
+    }
+    return filled;
+}
+
+static void a_large_streamed_upload_arrives_whole_and_no_faster_than_it_is_read(void **state)
+{
+    char *data = pattern_new(UPLOAD_SIZE), *body;
+
+    upload_pattern = data;
+    for (int declared = 0; declared < 2; declared++) {
+        struct peer *peer = peer_start(serve_one_connection, NULL);
+        struct upstream *upstream = open_peer(*state, peer);
+        struct leg_request request = get("/");
+        struct probe probe = {.on_upload = upload_much};
+        size_t size;
+
+        request.method = (coord_slice)COORD_SLICE("PUT");
+        request.streamed = request.has_body = true;
+        request.stream_length = declared ? UPLOAD_SIZE : -1;
+        probe_start(&probe, *state, upstream, &request);
+        finish_uploading(&probe);
+        assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+        close_client(state);
+        peer_join(peer);
+        peer->log[peer->logged] = 0;
+        body = strstr(peer->log, "\r\n\r\n") + 4;
+        size = peer->logged - (size_t)(body - peer->log);
+        if (!declared)
+            size = unchunk(body, size);
+        assert_int_equal(size, UPLOAD_SIZE);
+        assert_memory_equal(body, data, UPLOAD_SIZE);
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+    free(data);
 }
 
 static size_t upload_abort(struct probe *probe, char *room, size_t size)
@@ -1224,6 +1339,8 @@ static void a_connection_that_was_idle_for_too_long_is_not_used_again(void **sta
     upstream = upstream_open(world->client, &options, &reason);
     run_leg(world, upstream, false, false);
     turn_for(world, 1100);
+    if (transport == UPSTREAM_DIRECT)
+        assert_int_equal(client_connections(world->client), 0); /* … and closed when its time is over */
     run_leg(world, upstream, false, false);
     options.max_idle_connections = 0; /* none is kept at all */
     upstream = upstream_open(world->client, &options, &reason);
@@ -1260,6 +1377,42 @@ static void a_kept_connection_that_the_peer_closes_neither_spins_nor_fails_the_n
     turn_for(world, 50);
     assert_in_range(world->turns - turns, 1, 10);
     run_leg(world, upstream, false, false);
+    peer_free(peer);
+}
+
+static void answer_then_say_more(struct peer *peer)
+{
+    if (!peer_accept(peer) || !peer_request(peer))
+        return;
+    peer_send(peer, OK_ANSWER);
+    peer_await_stage(peer, 1);
+    peer_send(peer, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+    peer->stage = 2;
+    if (peer_accept(peer) && peer_request(peer))
+        peer_send(peer, OK_ANSWER);
+}
+
+/* Ours only: libcurl (7.88) takes such bytes for the next answer. */
+static void a_kept_connection_on_which_the_peer_speaks_unasked_is_not_used_again(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer;
+    struct upstream *upstream;
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    if (transport != UPSTREAM_DIRECT)
+        skip();
+    peer = peer_start(answer_then_say_more, NULL);
+    upstream = open_peer(world, peer);
+    run_leg(world, upstream, false, false);
+    peer->stage = 1;
+    TURN_UNTIL(world, peer->stage == 2 && client_connections(world->client) == 0); /* noticed at once */
+    probe_start(&probe, world, upstream, &request);
+    finish(&probe);
+    assert_false(probe.reused);
+    assert_body(&probe, "ok");
+    probe_clear(&probe);
     peer_free(peer);
 }
 
@@ -1380,6 +1533,18 @@ static void upstreams_are_shared_by_equal_options_and_refused_with_a_reason(void
     }
     upstream_close(NULL);
     client_free(NULL);
+}
+
+static void the_direct_transport_is_refused_for_https(void **state)
+{
+    struct world *world = *state;
+    struct upstream_options options = {.transport = UPSTREAM_DIRECT, .url = COORD_SLICE("https://h")};
+    const char *reason = NULL;
+
+    assert_null(upstream_open(world->client, &options, &reason));
+    assert_string_equal(reason, "the direct transport speaks no TLS: an https URL needs libcurl");
+    options.transport = UPSTREAM_AUTO;
+    assert_non_null(upstream_open(world->client, &options, &reason));
 }
 
 static void an_unreadable_file_is_refused(void **state)
@@ -2384,6 +2549,9 @@ static int run_over(enum upstream_transport which, const char *name)
         cmocka_unit_test_setup_teardown(fields_that_would_break_the_request_are_left_out, start, stop),
         cmocka_unit_test_setup_teardown(an_invalid_target_or_method_ends_the_leg_without_a_request, start, stop),
         cmocka_unit_test_setup_teardown(large_bodies_arrive_whole_from_their_pieces, start, stop),
+        cmocka_unit_test_setup_teardown(a_body_of_many_pieces_arrives_whole, start, stop),
+        cmocka_unit_test_setup_teardown(a_large_streamed_upload_arrives_whole_and_no_faster_than_it_is_read, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(a_streamed_upload_is_chunked_or_has_the_declared_length, start, stop),
         cmocka_unit_test_setup_teardown(a_broken_off_upload_ends_the_leg_and_the_connection, start, stop),
         cmocka_unit_test_setup_teardown(a_leg_may_be_cancelled_from_its_upload, start, stop),
@@ -2397,10 +2565,13 @@ static int run_over(enum upstream_transport which, const char *name)
         cmocka_unit_test_setup_teardown(a_connection_that_was_idle_for_too_long_is_not_used_again, start, stop),
         cmocka_unit_test_setup_teardown(a_kept_connection_that_the_peer_closes_neither_spins_nor_fails_the_next_leg,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(a_kept_connection_on_which_the_peer_speaks_unasked_is_not_used_again, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(freeing_the_client_closes_its_kept_connections, start, stop),
         cmocka_unit_test_setup_teardown(idle_connections_are_kept_up_to_the_limit_while_more_are_busy, start, stop),
         cmocka_unit_test_setup_teardown(upstreams_are_shared_by_equal_options_and_refused_with_a_reason, start, stop),
         cmocka_unit_test_setup_teardown(an_unreadable_file_is_refused, start, stop),
+        cmocka_unit_test_setup_teardown(the_direct_transport_is_refused_for_https, start, stop),
         cmocka_unit_test_setup_teardown(pausing_and_resuming_at_any_time_loses_and_repeats_nothing, start, stop),
         cmocka_unit_test_setup_teardown(a_paused_leg_holds_its_peer_back_and_uses_no_time, start, stop),
         cmocka_unit_test_setup_teardown(a_leg_paused_in_its_head_gets_no_data, start, stop),
