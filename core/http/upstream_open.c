@@ -174,9 +174,10 @@ static const char *choose_transport(struct upstream *upstream)
 
 static bool same_options(const struct upstream_options *a, const struct upstream_options *b)
 {
-    return a->transport == b->transport && coord_slice_equal(a->url, b->url) && a->max_idle_connections == b->max_idle_connections &&
-           a->idle_age_ns == b->idle_age_ns && a->connect_timeout_ns == b->connect_timeout_ns &&
-           coord_slice_equal(a->ca_file, b->ca_file) && coord_slice_equal(a->client_cert_file, b->client_cert_file) &&
+    return a->transport == b->transport && coord_slice_equal(a->url, b->url) &&
+           a->max_idle_connections == b->max_idle_connections && a->idle_age_ns == b->idle_age_ns &&
+           a->connect_timeout_ns == b->connect_timeout_ns && coord_slice_equal(a->ca_file, b->ca_file) &&
+           coord_slice_equal(a->client_cert_file, b->client_cert_file) &&
            coord_slice_equal(a->client_key_file, b->client_key_file) &&
            a->insecure_skip_verify == b->insecure_skip_verify;
 }

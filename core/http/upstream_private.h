@@ -32,8 +32,8 @@ struct client {
     size_t legs;
     struct curl_client *curl;     /* the two transports, */
     struct direct_client *direct; /* both always there */
-    char detail[512]; /* of the result that is being delivered */
-    char reason[256]; /* of the upstream that could not be opened */
+    char detail[512];             /* of the result that is being delivered */
+    char reason[256];             /* of the upstream that could not be opened */
 };
 
 struct upstream {
