@@ -18,9 +18,11 @@ int cli_check(const struct arguments *arguments)
     fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&loaded.complaints.text)));
     code = loaded.generation ? 0 : 2;
     if (code == 0)
-        printf("%s: good: %zu steps, %u warnings\n", arguments->config, loaded.generation->step_count, loaded.complaints.warnings);
+        printf("%s: good: %zu steps, %u warnings\n", arguments->config, loaded.generation->step_count,
+               loaded.complaints.warnings);
     else
-        fprintf(stderr, "%s: %u errors, %u warnings\n", arguments->config, loaded.complaints.errors, loaded.complaints.warnings);
+        fprintf(stderr, "%s: %u errors, %u warnings\n", arguments->config, loaded.complaints.errors,
+                loaded.complaints.warnings);
     load_release(&loaded);
     curl_global_cleanup();
     return code;

@@ -45,7 +45,8 @@ static bool wrong(const char *name, const char *what)
 }
 
 /* One flag, with its value from "=", or the next argument. `*used` tells whether the next one was taken. */
-static bool parse_flag(struct arguments *arguments, const char *name, const char *inline_value, const char *next, bool *used)
+static bool parse_flag(struct arguments *arguments, const char *name, const char *inline_value, const char *next,
+                       bool *used)
 {
     const char *value = inline_value ? inline_value : next;
     const struct settings_flag *flag = key_flag(name);

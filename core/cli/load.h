@@ -15,7 +15,7 @@ struct arguments {
     const char *pid_file; /* --pid-file */
     struct flag_value flags[32];
     size_t flag_count;
-    const char *rest[8];  /* what is no flag */
+    const char *rest[8]; /* what is no flag */
     size_t rest_count;
 };
 

@@ -21,12 +21,19 @@ struct listed {
 
 static struct listed of_step(const struct step_kind *kind)
 {
-    return (struct listed){"step", kind->type.name, kind->type.help, &kind->params, kind->type.needs, kind->type.provides, kind->plugin};
+    return (struct listed){"step",           kind->type.name,     kind->type.help, &kind->params,
+                           kind->type.needs, kind->type.provides, kind->plugin};
 }
 
 static struct listed of_connector(const struct connector_kind *kind)
 {
-    return (struct listed){kind->type.kind == COORD_CONNECTOR_KV ? "kv-connector" : "ec-connector", kind->type.name, kind->type.help, &kind->params, NULL, NULL, kind->plugin};
+    return (struct listed){kind->type.kind == COORD_CONNECTOR_KV ? "kv-connector" : "ec-connector",
+                           kind->type.name,
+                           kind->type.help,
+                           &kind->params,
+                           NULL,
+                           NULL,
+                           kind->plugin};
 }
 
 static const char *or_empty(const char *text) { return text ? text : ""; }
@@ -34,7 +41,8 @@ static const char *or_empty(const char *text) { return text ? text : ""; }
 static bool has_limits(const coord_param *param)
 {
     return !(param->flags & COORD_PARAM_NO_LIMITS) && param->minimum < param->maximum &&
-           (param->type == COORD_PARAM_INT || param->type == COORD_PARAM_NUMBER || param->type == COORD_PARAM_DURATION || param->type == COORD_PARAM_SIZE);
+           (param->type == COORD_PARAM_INT || param->type == COORD_PARAM_NUMBER ||
+            param->type == COORD_PARAM_DURATION || param->type == COORD_PARAM_SIZE);
 }
 
 static void json_text(coord_json *json, const char *key, const char *text)
@@ -111,7 +119,8 @@ static void print_range(const coord_param *param)
 
 static void print_type(const struct listed *listed)
 {
-    printf("%s %s: %s\n  from %s %s (%s)\n", listed->kind, listed->name, or_empty(listed->help), listed->plugin->name, listed->plugin->version, listed->plugin->file);
+    printf("%s %s: %s\n  from %s %s (%s)\n", listed->kind, listed->name, or_empty(listed->help), listed->plugin->name,
+           listed->plugin->version, listed->plugin->file);
     for (size_t i = 0; i < listed->params->count; i++) {
         coord_param param = param_at(listed->params, i);
 
@@ -127,7 +136,8 @@ static void print_type(const struct listed *listed)
 }
 
 /* Calls `each` for all types, or for those called `name`; the number of calls. */
-static size_t for_each(const struct registry *registry, const char *name, void (*each)(void *context, const struct listed *listed), void *context)
+static size_t for_each(const struct registry *registry, const char *name,
+                       void (*each)(void *context, const struct listed *listed), void *context)
 {
     size_t count = 0;
 
@@ -181,14 +191,18 @@ static int unknown(const struct registry *registry, const char *name)
 {
     const char *near = registry_nearest_step(registry, coord_slice_of(name));
 
-    fprintf(stderr, "coordinator: no step or connector type \"%s\" is loaded%s%s%s\n", name, near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    fprintf(stderr, "coordinator: no step or connector type \"%s\" is loaded%s%s%s\n", name,
+            near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     return 2;
 }
 
 int cli_steps(const struct arguments *arguments)
 {
     const char *name = arguments->rest_count > 0 ? arguments->rest[0] : NULL;
-    struct settings_input input = {.path = arguments->config, .flags = arguments->flags, .flag_count = arguments->flag_count, .environment = environ};
+    struct settings_input input = {.path = arguments->config,
+                                   .flags = arguments->flags,
+                                   .flag_count = arguments->flag_count,
+                                   .environment = environ};
     struct complaints complaints = {0};
     struct arena arena = {0};
     struct registry registry;
@@ -197,7 +211,8 @@ int cli_steps(const struct arguments *arguments)
 
     registry_init(&registry);
     if (settings && loader_load_all(&registry, settings, getenv("COORDINATOR_PLUGIN_PATH"), &complaints))
-        count = arguments->json ? print_json(&registry, name) : for_each(&registry, name, name ? each_whole : each_line, NULL);
+        count = arguments->json ? print_json(&registry, name)
+                                : for_each(&registry, name, name ? each_whole : each_line, NULL);
     fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&complaints.text)));
     if (name && count == 0 && complaints.errors == 0)
         unknown(&registry, name);

@@ -14,7 +14,7 @@ int cli_version(const struct arguments *arguments)
 
     (void)arguments;
     printf("coordinator %s, plugin ABI %d.%d\n", COORD_VERSION, COORD_ABI_MAJOR, COORD_ABI_MINOR);
-    printf("libmicrohttpd %s, libcurl %s (%s), c-ares %s\n", MHD_get_version(), curl->version, curl->ssl_version ? curl->ssl_version : "no TLS",
-           ares_version(NULL));
+    printf("libmicrohttpd %s, libcurl %s (%s), c-ares %s\n", MHD_get_version(), curl->version,
+           curl->ssl_version ? curl->ssl_version : "no TLS", ares_version(NULL));
     return 0;
 }

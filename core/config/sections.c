@@ -23,7 +23,9 @@ static const coord_param top[] = {
 
 static const coord_param logging[] = {
     {COORD_PARAM(ENUM, "format", "shape of a log line"), .fallback = "text", .choices = log_formats},
-    {COORD_PARAM(BOOL, "usage", "write each answer's token usage into its log line"), .fallback = "false"},
+    {COORD_PARAM(BOOL, "usage", "write a line with the token usage of each request"), .fallback = "false"},
+    {COORD_PARAM(STRING, "tenant_header", "header that names a request's tenant in its usage line; empty: none"),
+     .fallback = ""},
 };
 
 static const coord_param server[] = {

@@ -167,6 +167,7 @@ static void fill_log(const struct filling *filling)
 {
     filling->settings->log_format = (int32_t)integer_of(filling, "format");
     filling->settings->log_usage = integer_of(filling, "usage");
+    filling->settings->log_tenant_header = text_of(filling, "tenant_header");
 }
 
 /* ":8080", "host:80", "[::1]:80"; whether it can be bound is found out by binding it. */

@@ -32,6 +32,7 @@ struct settings {
     int64_t log_level;
     int32_t log_format; /* 0 text, 1 json */
     bool log_usage;
+    coord_slice log_tenant_header;
     bool tracing;
 
     struct {

@@ -17,7 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { WATCHED = EPOLLRDHUP | EPOLLET };
+static const uint32_t WATCHED = EPOLLRDHUP | EPOLLET;
 
 #define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 

@@ -18,6 +18,7 @@ struct coord_document {
     unsigned magic;
     struct json_text *received; /* its white space around the value stays, whatever becomes of the value */
     struct json_value root;
+    size_t edits; /* counts them, so that others can tell quickly that nothing changed */
     char *joined; /* the whole text, cached by document_text.c until the next edit */
     size_t joined_size;
     struct buffer walked_pointer; /* what coord_document_next found last, until the next edit; empty: nothing */

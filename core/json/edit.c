@@ -40,6 +40,7 @@ static struct json_node *open_way(coord_document *document, const char *pointer,
 static void changed(coord_document *document, struct json_node *node)
 {
     json_node_changed(node);
+    document->edits++;
     free(document->joined);
     document->joined = NULL;
     document->walked_pointer.size = 0;

@@ -6,7 +6,8 @@
 
 #include <coordinator/answer.h>
 
-static coord_status own_head(coord_request *request, int32_t status, const char *content_type, const char *const *headers, int64_t length)
+static coord_status own_head(coord_request *request, int32_t status, const char *content_type,
+                             const char *const *headers, int64_t length)
 {
     struct headers given, list;
 
@@ -34,7 +35,8 @@ static coord_status own_head(coord_request *request, int32_t status, const char 
     return answer_head(request, status, &list, length) ? COORD_OK : COORD_STATE;
 }
 
-coord_status coord_answer(coord_request *request, int32_t status, const char *content_type, coord_slice body, const char *const *headers)
+coord_status coord_answer(coord_request *request, int32_t status, const char *content_type, coord_slice body,
+                          const char *const *headers)
 {
     coord_status done = own_head(request, status, content_type, headers, (int64_t)body.size);
 
@@ -45,7 +47,8 @@ coord_status coord_answer(coord_request *request, int32_t status, const char *co
     return COORD_DONE;
 }
 
-coord_status coord_answer_begin(coord_request *request, int32_t status, const char *content_type, const char *const *headers)
+coord_status coord_answer_begin(coord_request *request, int32_t status, const char *content_type,
+                                const char *const *headers)
 {
     return own_head(request, status, content_type, headers, -1);
 }
@@ -60,7 +63,8 @@ coord_status coord_answer_write(coord_request *request, coord_slice bytes)
         return COORD_STATE;
     chain_data(&request->chain, bytes);
     request->waiting_for_drain = true;
-    while (!request->cancelled && request->exchange && exchange_queued(request->exchange) >= settings->response.buffer_high)
+    while (!request->cancelled && request->exchange &&
+           exchange_queued(request->exchange) >= settings->response.buffer_high)
         request_park(request);
     request->waiting_for_drain = false;
     return request->cancelled ? COORD_CANCELLED : COORD_OK;

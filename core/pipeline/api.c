@@ -3,12 +3,27 @@
 
 #include <coordinator/document.h>
 
+#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define CHAT_PROMPT                                                                                                    \
+    NAMES("/messages", "/tools", "/tool_choice", "/documents", "/chat_template", "/chat_template_kwargs",              \
+          "/mm_processor_kwargs", "/add_generation_prompt", "/continue_final_message", "/add_special_tokens",          \
+          "/reasoning_effort", "/response_format")
+
 static const struct api APIS[] = {
-    {COORD_API_CHAT_COMPLETIONS, "/v1/chat/completions", "chat_completions", "chat_completions", SHAPE_OPENAI, "[DONE]"},
-    {COORD_API_COMPLETIONS, "/v1/completions", "completions", "completions", SHAPE_OPENAI, "[DONE]"},
+    {COORD_API_CHAT_COMPLETIONS, "/v1/chat/completions", "chat_completions", "chat_completions", SHAPE_OPENAI, "[DONE]",
+     CHAT_PROMPT},
+    {COORD_API_COMPLETIONS, "/v1/completions", "completions", "completions", SHAPE_OPENAI, "[DONE]", NAMES("/prompt")},
+    {COORD_API_RESPONSES, "/v1/responses", "responses", "unknown", SHAPE_RESPONSES, NULL,
+     NAMES("/input", "/instructions", "/tools", "/tool_choice", "/chat_template", "/chat_template_kwargs",
+           "/mm_processor_kwargs", "/text", "/reasoning")},
+    {COORD_API_MESSAGES, "/v1/messages", "messages", "unknown", SHAPE_ANTHROPIC, "message_stop",
+     NAMES("/system", "/messages", "/tools", "/tool_choice", "/chat_template", "/chat_template_kwargs",
+           "/mm_processor_kwargs", "/thinking")},
+    {COORD_API_GENERATE, "/inference/v1/generate", "vllm_generate", "generate", SHAPE_OPENAI, "[DONE]",
+     NAMES("/token_ids", "/features")},
 };
 
-static const struct api NONE = {0, "", "unknown", "unknown", SHAPE_OPENAI, NULL};
+static const struct api NONE = {0, "", "unknown", "unknown", SHAPE_OPENAI, NULL, NULL};
 
 /* decisions.md, "Answers of ours". */
 static const struct {
@@ -76,7 +91,8 @@ const struct guarded_member *guarded_member_find(coord_slice name)
     for (size_t i = 0; i < sizeof GUARDED / sizeof *GUARDED; i++) {
         size_t size = strlen(GUARDED[i].name);
 
-        if (name.size >= size && memcmp(name.data, GUARDED[i].name, size) == 0 && (GUARDED[i].prefix || name.size == size))
+        if (name.size >= size && memcmp(name.data, GUARDED[i].name, size) == 0 &&
+            (GUARDED[i].prefix || name.size == size))
             return &GUARDED[i];
     }
     return NULL;
@@ -156,8 +172,49 @@ bool api_error_body(const struct api *api, const struct api_error *error, struct
     return append_error(api, error, out);
 }
 
+/* The terminal event of a Responses stream that failed, with the next number of its sequence. */
+static bool append_response_failed(const struct api_error *error, struct buffer *out)
+{
+    coord_json *json = coord_json_new();
+    coord_slice text;
+    bool done;
+
+    coord_json_object(json);
+    coord_json_key(json, "type");
+    coord_json_string(json, coord_slice_of("response.failed"));
+    coord_json_key(json, "sequence_number");
+    coord_json_int(json, error->sequence);
+    coord_json_key(json, "response");
+    coord_json_object(json);
+    coord_json_key(json, "id");
+    coord_json_string(json, error->response_id.size ? error->response_id : error->request_id);
+    coord_json_key(json, "object");
+    coord_json_string(json, coord_slice_of("response"));
+    coord_json_key(json, "status");
+    coord_json_string(json, coord_slice_of("failed"));
+    coord_json_key(json, "output");
+    coord_json_array(json);
+    coord_json_close(json);
+    coord_json_key(json, "error");
+    coord_json_object(json);
+    coord_json_key(json, "code");
+    coord_json_string(json, coord_slice_of("server_error"));
+    coord_json_key(json, "message");
+    coord_json_string(json, error->message);
+    coord_json_close(json);
+    coord_json_close(json);
+    coord_json_close(json);
+    done = json && coord_json_end(json, &text) == COORD_OK &&
+           buffer_append_text(out, "event: response.failed\ndata: ") && buffer_append_slice(out, text) &&
+           buffer_append_text(out, "\n\n");
+    coord_json_free(json);
+    return done;
+}
+
 bool api_error_event(const struct api *api, const struct api_error *error, struct buffer *out)
 {
+    if (api->shape == SHAPE_RESPONSES)
+        return append_response_failed(error, out);
     if (api->shape == SHAPE_ANTHROPIC && !buffer_append_text(out, "event: error\n"))
         return false;
     return buffer_append_text(out, "data: ") && append_error(api, error, out) && buffer_append_text(out, "\n\n");

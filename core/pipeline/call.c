@@ -51,14 +51,16 @@ coord_call *coord_call_gateway_new(coord_request *request, const char *name, con
     call->gateway = true;
     call->phase = phase;
     call->upstream = request->generation->gateway;
-    if (!leg_headers_base(request) || !borrow_headers(call, &request->base, true) || !borrow_headers(call, &request->relayed, true)) {
+    if (!leg_headers_base(request) || !borrow_headers(call, &request->base, true) ||
+        !borrow_headers(call, &request->relayed, true)) {
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
         return NULL;
     }
     return call;
 }
 
-coord_call *coord_call_upstream_new(coord_request *request, const char *name, coord_upstream *upstream, bool forward_headers)
+coord_call *coord_call_upstream_new(coord_request *request, const char *name, coord_upstream *upstream,
+                                    bool forward_headers)
 {
     struct coord_call *call = call_new(request, name);
 
@@ -122,7 +124,9 @@ coord_status coord_call_remove_header(coord_call *call, const char *name)
 
 static coord_status set_content_type(coord_call *call, const char *type)
 {
-    return headers_set(&call->headers, (coord_slice)COORD_SLICE("content-type"), coord_slice_of(type)) ? COORD_OK : COORD_NO_MEMORY;
+    return headers_set(&call->headers, (coord_slice)COORD_SLICE("content-type"), coord_slice_of(type))
+               ? COORD_OK
+               : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_body(coord_call *call, coord_document *document)
@@ -204,12 +208,16 @@ static coord_status fail_transport(struct coord_call *call)
     if (!request->failure.cause)
         request->failure.cause = call->detail;
     if (status == 503 && request->failure.headers.count == 0 &&
-        !headers_add_borrowed(&request->failure.headers, (coord_slice)COORD_SLICE("Retry-After"), (coord_slice)COORD_SLICE("1")))
+        !headers_add_borrowed(&request->failure.headers, (coord_slice)COORD_SLICE("Retry-After"),
+                              (coord_slice)COORD_SLICE("1")))
         return COORD_FAIL;
     return COORD_FAIL;
 }
 
-static bool is_phase(const struct coord_call *call, const char *phase) { return call->phase && strcmp(call->phase, phase) == 0; }
+static bool is_phase(const struct coord_call *call, const char *phase)
+{
+    return call->phase && strcmp(call->phase, phase) == 0;
+}
 
 static bool relays(const struct coord_call *call) { return call->mode == CALL_RELAY || call->mode == CALL_HOLD; }
 
@@ -224,7 +232,8 @@ static bool add_accept_encoding(struct coord_call *call, struct headers *headers
     if (!relays(call) || chain_reads_body(&request->chain))
         return headers_add_borrowed(headers, name, (coord_slice)COORD_SLICE("identity"));
     for (size_t i = 0; i < request->headers.count; i++)
-        if (header_name_equal(request->headers.list[i].name, name) && !headers_add_borrowed(headers, name, request->headers.list[i].value))
+        if (header_name_equal(request->headers.list[i].name, name) &&
+            !headers_add_borrowed(headers, name, request->headers.list[i].value))
             return false;
     return true;
 }
@@ -339,9 +348,11 @@ coord_status call_start(struct coord_call *call)
     headers_init(&headers, &request->arena);
     if (!call->record)
         call->record = request_leg(request, call->name);
-    if (!memory || !call->record || !leg.target.data || !call->leg_id.data || !leg_body(call, &leg) || !headers_copy(&headers, &call->headers) ||
-        !add_accept_encoding(call, &headers) ||
-        !add_topology(call, &headers) || !leg_headers_owned(&headers, request, call->phase, call->leg_id, call->attempts > 1 ? request->id : (coord_slice){0})) {
+    if (!memory || !call->record || !leg.target.data || !call->leg_id.data || !leg_body(call, &leg) ||
+        !headers_copy(&headers, &call->headers) || !add_accept_encoding(call, &headers) ||
+        !add_topology(call, &headers) ||
+        !leg_headers_owned(&headers, request, call->phase, call->leg_id,
+                           call->attempts > 1 ? request->id : (coord_slice){0})) {
         call->ended = true;
         return request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
     }
@@ -353,8 +364,9 @@ coord_status call_start(struct coord_call *call)
     call->record->began_ns = reactor_now_fresh(worker->reactor);
     if (coord_log_enabled(COORD_LOG_DEBUG))
         coord_log(request, COORD_LOG_DEBUG, "leg",
-                  (coord_field[]){LOG_TEXT_FIELD("leg", label), LOG_TEXT_FIELD("target", leg.target), LOG_INT_FIELD("body_bytes", leg.body_size),
-                                  LOG_INT_FIELD("attempt", call->attempts), LOG_TEXT_FIELD("id", call->leg_id)},
+                  (coord_field[]){LOG_TEXT_FIELD("leg", label), LOG_TEXT_FIELD("target", leg.target),
+                                  LOG_INT_FIELD("body_bytes", leg.body_size), LOG_INT_FIELD("attempt", call->attempts),
+                                  LOG_TEXT_FIELD("id", call->leg_id)},
                   5);
     call->leg = leg_start(memory, upstream, &leg, &EVENTS, call);
     return COORD_OK;
@@ -464,17 +476,18 @@ static void on_data(struct leg *leg, coord_slice bytes)
         discard(call, bytes);
         break;
     case CALL_RELAY:
+        tail_note(&call->request->worker_tail, bytes);
         chain_data(&call->request->chain, bytes);
         break;
     }
 }
 
-/* True when the client's stream shows its API's last event: what a body without length or chunks must end with. */
+/* True when the worker's stream shows its API's last event: what a body without length or chunks must end with. */
 static bool saw_last_event(const struct coord_request *request)
 {
     const char *done = request->api->done;
 
-    return !done || memmem(request->answer_tail, request->answer_tail_size, done, strlen(done)) != NULL;
+    return !done || memmem(request->worker_tail.bytes, request->worker_tail.size, done, strlen(done)) != NULL;
 }
 
 static void relay_end(struct coord_call *call)
@@ -486,7 +499,8 @@ static void relay_end(struct coord_call *call)
     call->relay_done = true;
     if (!call->head_seen) /* nothing was answered: the fiber makes the error */
         return;
-    if (call->outcome == LEG_COMPLETE && call->close_delimited && request->answer_events && call->status < 300 && !saw_last_event(request)) {
+    if (call->outcome == LEG_COMPLETE && call->close_delimited && request->answer_events && call->status < 300 &&
+        !saw_last_event(request)) {
         words = "the stream ended without its last event";
         status = 502;
     }
@@ -495,7 +509,8 @@ static void relay_end(struct coord_call *call)
         return;
     }
     call->record->problem = words;
-    answer_broken(request, ERROR_UPSTREAM_TRANSPORT, status, arena_printf(&request->arena, "%s: %s", call->name, words));
+    answer_broken(request, ERROR_UPSTREAM_TRANSPORT, status,
+                  arena_printf(&request->arena, "%s: %s", call->name, words));
 }
 
 /* Decision 38. */
@@ -503,10 +518,13 @@ static bool repeat(struct coord_call *call)
 {
     struct coord_request *request = call->request;
 
-    if (!call->may_repeat || call->attempts > 1 || call->outcome != LEG_NO_ANSWER || call->head_seen || request->answer_begun || request->cancelled)
+    if (!call->may_repeat || call->attempts > 1 || call->outcome != LEG_NO_ANSWER || call->head_seen ||
+        request->answer_begun || request->cancelled)
         return false;
     coord_log(request, COORD_LOG_INFO, "leg repeated on a fresh connection: the worker closed without an answer",
-              (coord_field[]){LOG_TEXT_FIELD("leg", coord_slice_of(call->name)), LOG_TEXT_FIELD("detail", coord_slice_of(call->detail ? call->detail : ""))}, 2);
+              (coord_field[]){LOG_TEXT_FIELD("leg", coord_slice_of(call->name)),
+                              LOG_TEXT_FIELD("detail", coord_slice_of(call->detail ? call->detail : ""))},
+              2);
     call->ended = false;
     call->outcome = LEG_COMPLETE;
     return call_start(call) == COORD_OK;
@@ -571,7 +589,10 @@ static coord_status cancelled(struct coord_call *call)
 }
 
 /* The first answer wins: a worker's does not get into one that a step has begun. */
-static bool is_answered(const struct coord_request *request) { return request->answer_begun || request->chain.head_entered; }
+static bool is_answered(const struct coord_request *request)
+{
+    return request->answer_begun || request->chain.head_entered;
+}
 
 static coord_status begin(struct coord_call *call, enum call_mode mode)
 {
@@ -609,7 +630,10 @@ coord_status coord_call_run(coord_call *call)
     return call->request->cancelled ? cancelled(call) : ended(call);
 }
 
-static bool finished_badly(struct coord_call *call) { return call->ended && (call->outcome != LEG_COMPLETE || call->too_large || call->status != 200); }
+static bool finished_badly(struct coord_call *call)
+{
+    return call->ended && (call->outcome != LEG_COMPLETE || call->too_large || call->status != 200);
+}
 
 coord_status coord_calls_run(coord_call *const *calls, size_t count, uint32_t parallel)
 {
@@ -695,6 +719,7 @@ coord_status coord_call_relay(coord_call *call)
     if (call->relay_done)
         return finish_relay(call);
     if (call->body.size > 0) {
+        tail_note(&call->request->worker_tail, buffer_slice(&call->body));
         chain_data(&call->request->chain, buffer_slice(&call->body));
         buffer_release(&call->body);
     }
@@ -787,8 +812,10 @@ static bool is_error_object(struct coord_call *call)
 {
     coord_document *answer = call->body.size <= ERROR_BODY_LIMIT ? coord_call_document(call) : NULL;
 
-    return answer && (coord_document_type(answer, "/error") == COORD_JSON_OBJECT || coord_document_type(answer, "/error") == COORD_JSON_STRING ||
-                      coord_document_type(answer, "/message") == COORD_JSON_STRING || coord_document_type(answer, "/detail") != COORD_JSON_ABSENT);
+    return answer && (coord_document_type(answer, "/error") == COORD_JSON_OBJECT ||
+                      coord_document_type(answer, "/error") == COORD_JSON_STRING ||
+                      coord_document_type(answer, "/message") == COORD_JSON_STRING ||
+                      coord_document_type(answer, "/detail") != COORD_JSON_ABSENT);
 }
 
 static bool pass_header(struct coord_call *call, const char *name)
@@ -805,15 +832,18 @@ static bool capture_headers(struct coord_call *call)
     static const coord_slice topology = COORD_SLICE("x-peer-topology");
     struct coord_request *request = call->request;
     const struct settings *settings = request->generation->settings;
-    const struct header *peer = is_phase(call, COORD_PHASE_PREFILL) ? headers_find(&call->answer_headers, topology) : NULL;
+    const struct header *peer =
+        is_phase(call, COORD_PHASE_PREFILL) ? headers_find(&call->answer_headers, topology) : NULL;
 
     if (peer && peer->value.size > 0)
         request->peer_topology = peer->value;
 
     for (size_t i = 0; i < settings->pipeline.forward_response_header_count; i++) {
-        const struct header *field = headers_find(&call->answer_headers, settings->pipeline.forward_response_headers[i]);
+        const struct header *field =
+            headers_find(&call->answer_headers, settings->pipeline.forward_response_headers[i]);
 
-        if (field && field->value.size > 0 && !headers_set(&request->relayed, settings->pipeline.forward_response_headers[i], field->value))
+        if (field && field->value.size > 0 &&
+            !headers_set(&request->relayed, settings->pipeline.forward_response_headers[i], field->value))
             return false;
     }
     return true;
@@ -834,8 +864,12 @@ coord_status coord_call_require_ok(coord_call *call)
     }
     if (request->failure.class != ERROR_NONE)
         return COORD_FAIL;
-    request_fail(request, status >= 400 && status < 500 ? ERROR_UPSTREAM_4XX : status >= 500 ? ERROR_UPSTREAM_5XX : ERROR_INTERNAL,
-                 passed ? status : 502, NULL, "%s %s HTTP %d", call->name, status >= 400 && status < 500 ? "rejected the request:" : "answered", status);
+    request_fail(request,
+                 status >= 400 && status < 500 ? ERROR_UPSTREAM_4XX
+                 : status >= 500               ? ERROR_UPSTREAM_5XX
+                                               : ERROR_INTERNAL,
+                 passed ? status : 502, NULL, "%s %s HTTP %d", call->name,
+                 status >= 400 && status < 500 ? "rejected the request:" : "answered", status);
     if (passed && (!pass_header(call, "Retry-After") || !pass_header(call, "WWW-Authenticate")))
         return COORD_FAIL;
     if (passed && status != 503 && is_error_object(call))

@@ -21,10 +21,10 @@ struct coord_call {
 
     coord_slice method, path;
     bool keep_query;
-    struct headers headers;     /* what the step and the core set, over the base */
+    struct headers headers; /* what the step and the core set, over the base */
     coord_slice removed[8];
     size_t removed_count;
-    coord_document *document;   /* a clone of its own */
+    coord_document *document; /* a clone of its own */
     coord_slice text;
     bool has_body;
     int64_t timeout_ns;
@@ -33,16 +33,16 @@ struct coord_call {
 
     enum call_mode mode;
     bool started, ended, cancelled, head_seen, woke_for_head;
-    bool relay_done;            /* the answer went through the chain to its end, or was cut */
+    bool relay_done; /* the answer went through the chain to its end, or was cut */
     unsigned attempts;
-    struct leg *leg;            /* running */
+    struct leg *leg; /* running */
     coord_slice leg_id;
     struct leg_record *record;
 
     int32_t status;
     struct headers answer_headers;
     int64_t answer_length;
-    struct buffer body;         /* COLLECT; HOLD and READ: what has come and was not taken */
+    struct buffer body; /* COLLECT; HOLD and READ: what has come and was not taken */
     size_t discarded;
     bool too_large;
     bool paused;

@@ -8,7 +8,8 @@ static const struct header *allowed_origin(const struct headers *client, const s
     const struct header *origin = settings->server.cors_origin_count > 0 ? headers_find(client, ORIGIN) : NULL;
 
     for (size_t i = 0; origin && i < settings->server.cors_origin_count; i++)
-        if (coord_slice_is(settings->server.cors_origins[i], "*") || coord_slice_equal(settings->server.cors_origins[i], origin->value))
+        if (coord_slice_is(settings->server.cors_origins[i], "*") ||
+            coord_slice_equal(settings->server.cors_origins[i], origin->value))
             return origin;
     return NULL;
 }
@@ -22,11 +23,12 @@ bool cors_allow(struct headers *to, const struct headers *client, const struct s
 {
     const struct header *origin = allowed_origin(client, settings);
 
-    return !origin || (headers_add(to, (coord_slice)COORD_SLICE("Access-Control-Allow-Origin"), origin->value) && add(to, "Vary", "Origin") &&
-                       add(to, "Access-Control-Expose-Headers", "x-request-id"));
+    return !origin || (headers_add(to, (coord_slice)COORD_SLICE("Access-Control-Allow-Origin"), origin->value) &&
+                       add(to, "Vary", "Origin") && add(to, "Access-Control-Expose-Headers", "x-request-id"));
 }
 
-bool cors_preflight(struct headers *to, coord_slice method, const struct headers *client, const struct settings *settings)
+bool cors_preflight(struct headers *to, coord_slice method, const struct headers *client,
+                    const struct settings *settings)
 {
     const struct header *asked = headers_find(client, (coord_slice)COORD_SLICE("Access-Control-Request-Headers"));
 

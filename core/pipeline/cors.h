@@ -13,6 +13,7 @@
 bool cors_allow(struct headers *to, const struct headers *client, const struct settings *settings);
 
 /* True when this is a preflight of an allowed origin; `to` then has the fields of its 204. */
-bool cors_preflight(struct headers *to, coord_slice method, const struct headers *client, const struct settings *settings);
+bool cors_preflight(struct headers *to, coord_slice method, const struct headers *client,
+                    const struct settings *settings);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "pipeline/call.h"
 #include "pipeline/heartbeat.h"
+#include "pipeline/prompt_guard.h"
 #include "pipeline/worker.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
@@ -15,7 +16,8 @@ static int64_t now(const struct coord_request *request) { return reactor_now_fre
 
 static void count_step_error(const struct step *step, enum error_class class)
 {
-    coord_metric_add(families()->step_errors_total, 1, (coord_slice[]){coord_slice_of(step->id), coord_slice_of(error_class_name(class))});
+    coord_metric_add(families()->step_errors_total, 1,
+                     (coord_slice[]){coord_slice_of(step->id), coord_slice_of(error_class_name(class))});
 }
 
 static bool is_status(coord_status status) { return status <= COORD_DONE && status >= COORD_STATE; }
@@ -26,13 +28,15 @@ static void settle_failure(struct coord_request *request, const struct step *ste
     if (request->cancelled || request->failure.class != ERROR_NONE)
         return;
     request_fail(request, ERROR_INTERNAL, 500, NULL, "step %s failed without saying why", step->id);
-    request->failure.cause = arena_printf(&request->arena, "execute returned %d%s", status, is_status(status) ? "" : ", which is no status of a step");
+    request->failure.cause = arena_printf(&request->arena, "execute returned %d%s", status,
+                                          is_status(status) ? "" : ", which is no status of a step");
 }
 
 static coord_status run_step(struct coord_request *request, const struct step *step)
 {
     struct step_record *record = &request->steps_ran[request->steps_ran_count++];
     coord_slice label = coord_slice_of(step->id);
+    bool had_ids = request->has_token_ids;
     coord_status status;
 
     record->step = step;
@@ -46,6 +50,7 @@ static coord_status run_step(struct coord_request *request, const struct step *s
     request->step = NULL;
     record->ended_ns = now(request);
     metric_series_add(step->duration, (double)(record->ended_ns - record->began_ns) / 1e9);
+    prompt_guard_after(request, step, had_ids);
     if (status < 0 || !is_status(status)) {
         settle_failure(request, step, status);
         status = COORD_FAIL;
@@ -77,7 +82,9 @@ void executor_run(struct coord_request *request)
         return;
     }
     if (!request->answer_over && request->failure.class == ERROR_NONE)
-        request_fail(request, ERROR_INTERNAL, 500, NULL, status == COORD_DONE ? "step %s said that it had answered, but it had not" : "no step of the pipeline answered the request",
+        request_fail(request, ERROR_INTERNAL, 500, NULL,
+                     status == COORD_DONE ? "step %s said that it had answered, but it had not"
+                                          : "no step of the pipeline answered the request",
                      generation->steps[request->step_index].id);
     if (request->failure.class != ERROR_NONE)
         request_answer_failure(request);
@@ -121,7 +128,8 @@ void executor_detach(struct coord_request *of, struct detached *work)
     free(work);
 }
 
-coord_status coord_background(coord_request *request, void (*function)(coord_request *background, void *argument), void *argument_take, void (*release)(void *argument))
+coord_status coord_background(coord_request *request, void (*function)(coord_request *background, void *argument),
+                              void *argument_take, void (*release)(void *argument))
 {
     struct detached *work;
 

@@ -21,7 +21,10 @@ coord_status coord_fail(coord_request *request, int32_t status, const char *code
     return COORD_FAIL;
 }
 
-static const char *keep(coord_request *request, const char *text) { return text ? arena_printf(&request->arena, "%s", text) : NULL; }
+static const char *keep(coord_request *request, const char *text)
+{
+    return text ? arena_printf(&request->arena, "%s", text) : NULL;
+}
 
 coord_status coord_fail_with(coord_request *request, const coord_failure *given)
 {
@@ -31,7 +34,8 @@ coord_status coord_fail_with(coord_request *request, const coord_failure *given)
     memcpy(&wanted, given, given->size < sizeof wanted ? given->size : sizeof wanted);
     if (failure->class != ERROR_NONE)
         return COORD_FAIL;
-    request_fail(request, class_of(wanted.status), wanted.status, keep(request, wanted.code), "%s", wanted.message ? wanted.message : "the request failed");
+    request_fail(request, class_of(wanted.status), wanted.status, keep(request, wanted.code), "%s",
+                 wanted.message ? wanted.message : "the request failed");
     failure->type = keep(request, wanted.type);
     failure->param = keep(request, wanted.param);
     failure->cause = keep(request, wanted.cause);
@@ -54,8 +58,10 @@ coord_status coord_fail_member(coord_request *request, coord_status status, cons
     if (status >= 0)
         return status;
     if (!what)
-        return request_fail(request, ERROR_INTERNAL, 500, NULL, "the request's member %s could not be processed", pointer);
-    request_fail(request, ERROR_BAD_REQUEST, 400, NULL, "%s %s%s%s", pointer, what, wanted ? ": it must be " : "", wanted ? wanted : "");
+        return request_fail(request, ERROR_INTERNAL, 500, NULL, "the request's member %s could not be processed",
+                            pointer);
+    request_fail(request, ERROR_BAD_REQUEST, 400, NULL, "%s %s%s%s", pointer, what, wanted ? ": it must be " : "",
+                 wanted ? wanted : "");
     request->failure.param = keep(request, pointer);
     return COORD_FAIL;
 }

@@ -12,16 +12,20 @@
 
 void front_answer_error(struct visit *visit, int32_t status, const char *code, const char *allow, const char *message)
 {
-    struct api_error error = {.status = status, .code = code, .message = coord_slice_of(message), .request_id = visit->id};
+    struct api_error error = {
+        .status = status, .code = code, .message = coord_slice_of(message), .request_id = visit->id};
     struct headers headers = {.arena = exchange_arena(visit->exchange)};
     struct buffer body = {.limit = 65536};
 
-    if (!headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"), (coord_slice)COORD_SLICE("application/json")) ||
+    if (!headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"),
+                              (coord_slice)COORD_SLICE("application/json")) ||
         !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), visit->id) ||
         !cors_allow(&headers, exchange_headers(visit->exchange), visit->worker->generation->settings) ||
         (allow && !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Allow"), coord_slice_of(allow))) ||
-        (status == 503 && !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Retry-After"), (coord_slice)COORD_SLICE("1"))) ||
-        !api_error_body(visit->api, &error, &body) || exchange_answer(visit->exchange, status, &headers, buffer_slice(&body)) != COORD_OK)
+        (status == 503 &&
+         !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Retry-After"), (coord_slice)COORD_SLICE("1"))) ||
+        !api_error_body(visit->api, &error, &body) ||
+        exchange_answer(visit->exchange, status, &headers, buffer_slice(&body)) != COORD_OK)
         exchange_abort(visit->exchange);
     buffer_release(&body);
 }
@@ -44,7 +48,8 @@ struct visit *front_visit(struct worker *worker, struct exchange *exchange)
     if (!visit->path.data || !visit->id.data)
         return NULL;
     if (rejected > 0)
-        coord_logf(NULL, COORD_LOG_INFO, "replaced an invalid client request id of %zu bytes by %.*s", rejected, COORD_FMT(visit->id));
+        coord_logf(NULL, COORD_LOG_INFO, "replaced an invalid client request id of %zu bytes by %.*s", rejected,
+                   COORD_FMT(visit->id));
     exchange_set_app(exchange, visit);
     return visit;
 }
@@ -62,7 +67,8 @@ static void begin_request(struct visit *visit)
     struct exchange *exchange = visit->exchange;
     struct headers preflight = {.arena = exchange_arena(exchange)};
 
-    if (cors_preflight(&preflight, exchange_method(exchange), exchange_headers(exchange), visit->worker->generation->settings)) {
+    if (cors_preflight(&preflight, exchange_method(exchange), exchange_headers(exchange),
+                       visit->worker->generation->settings)) {
         if (exchange_answer(exchange, 204, &preflight, (coord_slice){0}) != COORD_OK)
             exchange_abort(exchange);
         return;
@@ -78,7 +84,8 @@ static void begin_request(struct visit *visit)
     }
     visit->request->query = arena_copy(&visit->request->arena, visit->query);
     if (is_compressed(exchange)) {
-        request_fail(visit->request, ERROR_BAD_REQUEST, 415, NULL, "a compressed request body is not supported: send it without Content-Encoding");
+        request_fail(visit->request, ERROR_BAD_REQUEST, 415, NULL,
+                     "a compressed request body is not supported: send it without Content-Encoding");
         request_answer_failure(visit->request);
         return;
     }
@@ -179,11 +186,13 @@ static const struct {
     [EXCHANGE_BODY_TOO_LARGE] = {413, NULL, "the request body is larger than server.max_request_body_size"},
     [EXCHANGE_BODY_TIMEOUT] = {408, NULL, "the request body did not arrive within server.read_timeout"},
     [EXCHANGE_OVERLOADED] = {503, "overloaded", "too many requests are in flight; try again"},
-    [EXCHANGE_HEAD_TOO_LARGE] = {502, NULL, "the worker's response head is larger than server.connection_memory allows"},
+    [EXCHANGE_HEAD_TOO_LARGE] = {502, NULL,
+                                 "the worker's response head is larger than server.connection_memory allows"},
     [EXCHANGE_UPLOAD_BROKEN] = {400, "invalid_request", "the request body's framing broke off"},
 };
 
-static int32_t front_refuse(void *context, struct exchange *exchange, enum exchange_refusal why, const char *detail, struct headers *headers, struct buffer *body)
+static int32_t front_refuse(void *context, struct exchange *exchange, enum exchange_refusal why, const char *detail,
+                            struct headers *headers, struct buffer *body)
 {
     struct visit *visit = exchange_app(exchange);
     struct api_error error = {.status = REFUSALS[why].status, .code = REFUSALS[why].code};
@@ -196,11 +205,13 @@ static int32_t front_refuse(void *context, struct exchange *exchange, enum excha
     error.request_id = visit ? visit->id : (coord_slice){0};
     if (!headers_add(headers, (coord_slice)COORD_SLICE("Content-Type"), (coord_slice)COORD_SLICE("application/json")) ||
         (visit && !headers_add(headers, (coord_slice)COORD_SLICE("x-request-id"), visit->id)) ||
-        (error.status == 503 && !headers_add(headers, (coord_slice)COORD_SLICE("Retry-After"), (coord_slice)COORD_SLICE("1"))) ||
+        (error.status == 503 &&
+         !headers_add(headers, (coord_slice)COORD_SLICE("Retry-After"), (coord_slice)COORD_SLICE("1"))) ||
         !api_error_body(visit ? visit->api : api_none(), &error, body))
         body->size = 0;
     if (visit && visit->request) {
-        request_fail(visit->request, error.status == 503 ? ERROR_INTERNAL : ERROR_BAD_REQUEST, error.status, error.code, "%s", message);
+        request_fail(visit->request, error.status == 503 ? ERROR_INTERNAL : ERROR_BAD_REQUEST, error.status, error.code,
+                     "%s", message);
         visit->request->answer_status = error.status;
         visit->request->bytes_in = exchange_received(exchange);
     }
@@ -224,6 +235,10 @@ void front_stop(struct worker *worker)
 {
     for (struct coord_request *request = worker->live, *next; request; request = next) {
         next = request->next;
+        if (!request->background) {
+            request_fail(request, ERROR_INTERNAL, 503, "draining", "the coordinator is shutting down");
+            request_answer_failure(request);
+        }
         request_cancel(request, CANCEL_STOPPING);
     }
 }

@@ -61,7 +61,8 @@ static const coord_param *declared(const struct step_kind *kind, const char *nam
 }
 
 /* The connector that a step will use, from its params, the pipeline's or the default: needed before its params can be validated. */
-static const struct connector_kind *connector_of(const struct construction *build, const struct step_entry *entry, size_t which)
+static const struct connector_kind *connector_of(const struct construction *build, const struct step_entry *entry,
+                                                 size_t which)
 {
     coord_param row;
     const struct node *set;
@@ -112,22 +113,63 @@ static bool load_params(struct construction *build, const struct step_entry *ent
     return loaded;
 }
 
+static bool names_thing(const char *const *things, const char *thing)
+{
+    for (size_t i = 0; things && things[i]; i++)
+        if (strcmp(things[i], thing) == 0)
+            return true;
+    return false;
+}
+
+static bool provided_before(const struct construction *build, const char *thing)
+{
+    for (const struct step *step = build->generation->steps; step < build->step; step++)
+        if (names_thing(step->kind->type.provides, thing))
+            return true;
+    return false;
+}
+
+/* A step type, loaded or not used here, that would provide it: for the remedy. */
+static const char *provider_of(const struct registry *registry, const char *thing)
+{
+    for (const struct step_kind *kind = registry->steps; kind; kind = kind->next)
+        if (names_thing(kind->type.provides, thing))
+            return kind->type.name;
+    return "a step that provides it";
+}
+
+/* A param that was set but can have no effect here is a warning; set to "error", which asks for certainty, it is one. */
+static void check_needs(const struct construction *build, const struct step_entry *entry)
+{
+    for (size_t i = 0; i < build->configs[0].count; i++) {
+        const struct value *value = &build->configs[0].values[i];
+        coord_param row = param_at(&build->step->kind->params, i);
+        bool strict = coord_slice_is(value->text, "error");
+
+        if (!row.needs || value->source <= VALUE_DEFAULT || (row.type == COORD_PARAM_ENUM && value->integer == 0) ||
+            provided_before(build, row.needs))
+            continue;
+        complain(build->complaints, strict ? COMPLAINT_ERROR : COMPLAINT_WARNING, value->at,
+                 "%s of step %.*s can have no effect: no step before it provides %s; put %s before it", row.name,
+                 COORD_FMT(entry->id), row.needs, provider_of(build->generation->registry, row.needs));
+    }
+}
+
 static void create_step(struct construction *build, const struct step_entry *entry)
 {
     struct step *step = build->step;
     coord_error error = {0};
 
-    if (!load_params(build, entry)) {
-        step->kind = NULL; /* nothing to destroy */
+    if (!load_params(build, entry))
         return;
-    }
+    check_needs(build, entry);
     step->config = build->configs[0];
-    if (step->kind->type.create && step->kind->type.create(&build->configs[0], &step->state, &error) != COORD_OK) {
+    step->created =
+        !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
+    if (!step->created)
         complain(build->complaints, COMPLAINT_ERROR, entry->at, "step %.*s: %.*s", COORD_FMT(entry->id),
-                 COORD_FMT(error.message.size ? buffer_slice(&error.message) : coord_slice_of("create failed without saying why")));
-        step->state = NULL;
-        step->kind = NULL; /* nothing to destroy */
-    }
+                 COORD_FMT(error.message.size ? buffer_slice(&error.message)
+                                              : coord_slice_of("create failed without saying why")));
     buffer_release(&error.message);
 }
 
@@ -138,7 +180,8 @@ static void add_metrics(struct step *step)
     step->duration = metric_series_of(families()->step_duration_seconds, &label);
 }
 
-static void complain_unknown_type(const struct generation *generation, const struct step_entry *entry, struct complaints *complaints)
+static void complain_unknown_type(const struct generation *generation, const struct step_entry *entry,
+                                  struct complaints *complaints)
 {
     const char *near = registry_nearest_step(generation->registry, entry->type);
     const char *refusal = known_refusal("step type", entry->type);
@@ -148,7 +191,8 @@ static void complain_unknown_type(const struct generation *generation, const str
         return;
     }
     complain(complaints, COMPLAINT_ERROR, entry->type_at, "unknown step type \"%.*s\"%s%s%s", COORD_FMT(entry->type),
-             near ? ": did you mean \"" : "; `coordinator steps` lists those that are loaded", near ? near : "", near ? "\"?" : "");
+             near ? ": did you mean \"" : "; `coordinator steps` lists those that are loaded", near ? near : "",
+             near ? "\"?" : "");
 }
 
 static void build_step(struct generation *generation, const struct step_entry *entry, struct complaints *complaints)
@@ -175,7 +219,10 @@ static void build_step(struct generation *generation, const struct step_entry *e
 }
 
 /* A whole second above what libcurl's clock may add; never above what workers keep (decision 39). */
-static int64_t idle_age(int64_t wanted_ns) { return wanted_ns > 0 && wanted_ns < SAFE_IDLE_AGE_NS ? wanted_ns : SAFE_IDLE_AGE_NS; }
+static int64_t idle_age(int64_t wanted_ns)
+{
+    return wanted_ns > 0 && wanted_ns < SAFE_IDLE_AGE_NS ? wanted_ns : SAFE_IDLE_AGE_NS;
+}
 
 static struct coord_upstream *add_upstream(struct generation *generation, const struct upstream_options *options)
 {
@@ -204,8 +251,9 @@ static bool build_gateway(struct generation *generation, struct complaints *comp
     };
 
     if (options.url.size == 0) {
-        complain(complaints, COMPLAINT_ERROR, settings->gateway.address_at,
-                 "gateway.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80");
+        complain(
+            complaints, COMPLAINT_ERROR, settings->gateway.address_at,
+            "gateway.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80");
         return false;
     }
     generation->gateway = add_upstream(generation, &options);
@@ -230,12 +278,15 @@ static void check_whole(const struct settings *settings, struct complaints *comp
         complain(complaints, COMPLAINT_ERROR, settings->pipeline.at,
                  "pipeline.steps is empty: a pipeline needs at least a step that answers, such as decode");
     if (openai && openai->source != VALUE_ABSENT && !openai->integer && !has_step(settings, "render"))
-        complain(complaints, COMPLAINT_ERROR, openai->at, "pipeline.use_openai_format: false sends token ids, which need a render step in the pipeline");
+        complain(complaints, COMPLAINT_ERROR, openai->at,
+                 "pipeline.use_openai_format: false sends token ids, which need a render step in the pipeline");
     if (settings->tracing && tracing)
-        complain(complaints, COMPLAINT_WARNING, tracing->at, "tracing: true passes trace context on, but exports no spans yet; remove it to silence this");
+        complain(complaints, COMPLAINT_WARNING, tracing->at,
+                 "tracing: true passes trace context on, but exports no spans yet; remove it to silence this");
 }
 
-struct generation *generation_build(struct arena *arena_take, const struct settings *settings, const struct registry *registry, struct complaints *complaints)
+struct generation *generation_build(struct arena *arena_take, const struct settings *settings,
+                                    const struct registry *registry, struct complaints *complaints)
 {
     unsigned before = complaints->errors;
     struct generation *generation = calloc(1, sizeof *generation);
@@ -249,11 +300,13 @@ struct generation *generation_build(struct arena *arena_take, const struct setti
     *arena_take = (struct arena){0};
     generation->settings = settings;
     generation->registry = registry;
-    generation->steps = arena_alloc(&generation->arena, (settings->pipeline.step_count + 1) * sizeof *generation->steps);
+    generation->steps =
+        arena_alloc(&generation->arena, (settings->pipeline.step_count + 1) * sizeof *generation->steps);
     build_gateway(generation, complaints);
     check_whole(settings, complaints);
     if (settings->pipeline.step_count > MAX_STEPS)
-        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at, "pipeline.steps has %zu entries; at most %d are allowed", settings->pipeline.step_count, MAX_STEPS);
+        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at,
+                 "pipeline.steps has %zu entries; at most %d are allowed", settings->pipeline.step_count, MAX_STEPS);
     else
         for (size_t i = 0; i < settings->pipeline.step_count && generation->steps; i++)
             build_step(generation, &settings->pipeline.steps[i], complaints);
@@ -295,7 +348,7 @@ void generation_free(struct generation *generation)
     for (size_t i = generation->step_count; i-- > 0;) {
         struct step *step = &generation->steps[i];
 
-        if (step->kind && step->kind->type.destroy)
+        if (step->created && step->kind->type.destroy)
             step->kind->type.destroy(step->state);
         destroy_connectors(step);
     }
@@ -314,7 +367,8 @@ bool generation_start(struct generation *generation, struct complaints *complain
 
         if (step->kind->type.start && step->kind->type.start(step->state, &error) != COORD_OK) {
             complain(complaints, COMPLAINT_ERROR, at, "step %s: %.*s", step->id,
-                     COORD_FMT(error.message.size ? buffer_slice(&error.message) : coord_slice_of("start failed without saying why")));
+                     COORD_FMT(error.message.size ? buffer_slice(&error.message)
+                                                  : coord_slice_of("start failed without saying why")));
             buffer_release(&error.message);
             stop_steps(generation);
             return false;
@@ -332,7 +386,8 @@ static void complete_reason(struct buffer *reason, coord_slice what, const char 
         reason->size = 0;
 }
 
-static bool open_upstreams(struct generation *generation, struct client *client, struct generation_local *local, struct buffer *reason)
+static bool open_upstreams(struct generation *generation, struct client *client, struct generation_local *local,
+                           struct buffer *reason)
 {
     for (struct coord_upstream *upstream = generation->upstreams; upstream; upstream = upstream->next) {
         const char *why = "memory is short";
@@ -363,7 +418,8 @@ bool generation_enter(struct generation *generation, struct client *client, unsi
                       step->kind->type.thread_start(step->state, &local->locals[entered], &error) != COORD_OK;
 
         if (failed)
-            complete_reason(reason, coord_slice_of(step->id), error.message.size ? error.message.data : "thread_start failed without saying why");
+            complete_reason(reason, coord_slice_of(step->id),
+                            error.message.size ? error.message.data : "thread_start failed without saying why");
         buffer_release(&error.message);
         if (failed)
             goto fail;
@@ -395,7 +451,8 @@ void generation_leave(struct generation *generation, unsigned reactor)
 
 /* The public side, called from `create`. */
 
-coord_status coord_upstream_open(const coord_config *config, const char *param, const coord_upstream_options *given, coord_upstream **upstream, coord_error *error)
+coord_status coord_upstream_open(const coord_config *config, const char *param, const coord_upstream_options *given,
+                                 coord_upstream **upstream, coord_error *error)
 {
     struct construction *build = config->owner;
     const struct settings *settings = build->generation->settings;
@@ -411,7 +468,8 @@ coord_status coord_upstream_open(const coord_config *config, const char *param, 
         memcpy(&wanted, given, given->size < sizeof wanted ? given->size : sizeof wanted);
     options.max_idle_connections = wanted.max_idle_connections ? wanted.max_idle_connections : 100;
     options.idle_age_ns = idle_age(wanted.idle_age_ns);
-    options.connect_timeout_ns = wanted.connect_timeout_ns ? wanted.connect_timeout_ns : settings->gateway.connect_timeout_ns;
+    options.connect_timeout_ns =
+        wanted.connect_timeout_ns ? wanted.connect_timeout_ns : settings->gateway.connect_timeout_ns;
     options.ca_file = settings->gateway.ca_file;
     *upstream = add_upstream(build->generation, &options);
     if (!*upstream)
@@ -420,7 +478,8 @@ coord_status coord_upstream_open(const coord_config *config, const char *param, 
     return COORD_OK;
 }
 
-static coord_status unknown_connector(const struct construction *build, const char *param, coord_slice name, int32_t kind, coord_error *error)
+static coord_status unknown_connector(const struct construction *build, const char *param, coord_slice name,
+                                      int32_t kind, coord_error *error)
 {
     struct buffer list = {.limit = 1024};
 
@@ -433,7 +492,8 @@ static coord_status unknown_connector(const struct construction *build, const ch
     return COORD_FAIL;
 }
 
-coord_status coord_connector_open(const coord_config *config, const char *param, int32_t kind, coord_connector **connector, coord_error *error)
+coord_status coord_connector_open(const coord_config *config, const char *param, int32_t kind,
+                                  coord_connector **connector, coord_error *error)
 {
     struct construction *build = config->owner;
     struct coord_connector *made;
@@ -443,7 +503,8 @@ coord_status coord_connector_open(const coord_config *config, const char *param,
 
     if (coord_config_string(config, param, &name) != COORD_OK)
         return coord_error_set(error, "%s is not declared as a string param of this step, or has no value", param);
-    if (!build->kinds[which] || build->kinds[which]->type.kind != kind || !coord_slice_is(name, build->kinds[which]->type.name))
+    if (!build->kinds[which] || build->kinds[which]->type.kind != kind ||
+        !coord_slice_is(name, build->kinds[which]->type.name))
         return unknown_connector(build, param, name, kind, error);
     if (which == 1 && build->kinds[0])
         at++;

@@ -37,7 +37,7 @@ struct step {
     const struct step_kind *kind;
     const char *id; /* lives as long as the process */
     void *state;
-    bool started;
+    bool created, started;
     struct coord_connector *connectors;
     struct coord_config config;
     struct metric_series *duration, *running, *upstreams;
@@ -67,7 +67,8 @@ struct generation {
  * Builds the pipeline that `settings` (which lives in `arena`, taken over) describes: finds step types, validates params, makes instances. What is
  * wrong goes to `complaints`, all of it. NULL when there was an error; everything made is destroyed then.
  */
-struct generation *generation_build(struct arena *arena_take, const struct settings *settings, const struct registry *registry, struct complaints *complaints);
+struct generation *generation_build(struct arena *arena_take, const struct settings *settings,
+                                    const struct registry *registry, struct complaints *complaints);
 
 /* Runs every step's `start`. False with a complaint when one fails (the others are stopped again). */
 bool generation_start(struct generation *generation, struct complaints *complaints);
@@ -79,7 +80,8 @@ bool generation_enter(struct generation *generation, struct client *client, unsi
 void generation_leave(struct generation *generation, unsigned reactor);
 
 /* The upstream of this reactor. */
-static inline struct upstream *generation_upstream(struct generation *generation, unsigned reactor, const struct coord_upstream *upstream)
+static inline struct upstream *generation_upstream(struct generation *generation, unsigned reactor,
+                                                   const struct coord_upstream *upstream)
 {
     return generation->local[reactor].upstreams[upstream->index];
 }

@@ -11,8 +11,10 @@ static bool begin_early(struct coord_request *request)
 
     headers_init(&given, &request->arena);
     headers_init(&headers, &request->arena);
-    if (!headers_add_borrowed(&given, (coord_slice)COORD_SLICE("Content-Type"), (coord_slice)COORD_SLICE("text/event-stream; charset=utf-8")) ||
-        !client_headers(&headers, &given, request->id) || !cors_allow(&headers, &request->headers, request->generation->settings))
+    if (!headers_add_borrowed(&given, (coord_slice)COORD_SLICE("Content-Type"),
+                              (coord_slice)COORD_SLICE("text/event-stream; charset=utf-8")) ||
+        !client_headers(&headers, &given, request->id) ||
+        !cors_allow(&headers, &request->headers, request->generation->settings))
         return false;
     if (exchange_begin(request->exchange, 200, &headers, -1) != COORD_OK)
         return false;

@@ -57,12 +57,14 @@ bool leg_header_is_credential(coord_slice name) { return (owned(name) & CREDENTI
 bool leg_header_is_the_cores(coord_slice name) { return (owned(name) & STEP) != 0; }
 
 /* Copies the list without fields owned `where`, phase headers and `also`; the slices are borrowed from `from`. */
-static bool copy_without(struct headers *to, const struct headers *from, unsigned where, const struct settings *settings, const coord_slice *also, size_t also_count)
+static bool copy_without(struct headers *to, const struct headers *from, unsigned where,
+                         const struct settings *settings, const coord_slice *also, size_t also_count)
 {
     for (size_t i = 0; i < from->count; i++) {
         const struct header *field = &from->list[i];
 
-        if ((owned(field->name) & where) || listed(field->name, settings->gateway.phase_headers, settings->gateway.phase_header_count) ||
+        if ((owned(field->name) & where) ||
+            listed(field->name, settings->gateway.phase_headers, settings->gateway.phase_header_count) ||
             listed(field->name, also, also_count))
             continue;
         if (!headers_add_borrowed(to, field->name, field->value))
@@ -79,8 +81,9 @@ bool leg_headers_base(struct coord_request *request)
     if (request->base_made)
         return true;
     headers_init(&request->base, &request->arena);
-    request->base_made = copy_without(&request->base, &request->headers, PIPELINE, settings, settings->pipeline.forward_response_headers,
-                                      settings->pipeline.forward_response_header_count);
+    request->base_made =
+        copy_without(&request->base, &request->headers, PIPELINE, settings, settings->pipeline.forward_response_headers,
+                     settings->pipeline.forward_response_header_count);
     return request->base_made;
 }
 
@@ -97,10 +100,12 @@ static bool add_trace(struct headers *to, const struct coord_request *request)
         return true;
     trace_format_child(&request->trace, parent);
     return headers_add(to, (coord_slice)COORD_SLICE("traceparent"), (coord_slice){parent, sizeof parent - 1}) &&
-           (request->tracestate.size == 0 || headers_add_borrowed(to, (coord_slice)COORD_SLICE("tracestate"), request->tracestate));
+           (request->tracestate.size == 0 ||
+            headers_add_borrowed(to, (coord_slice)COORD_SLICE("tracestate"), request->tracestate));
 }
 
-bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id, coord_slice parent)
+bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id,
+                       coord_slice parent)
 {
     const struct settings *settings = request->generation->settings;
 
@@ -109,15 +114,16 @@ bool leg_headers_owned(struct headers *to, const struct coord_request *request, 
             return false;
     if (parent.size > 0 && !headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-llm-d-parent-request-id"), parent))
         return false;
-    if (request->decision_id[0] &&
-        !headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-llm-d-revision-decision-id"), coord_slice_of(request->decision_id)))
+    if (request->decision_id[0] && !headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-llm-d-revision-decision-id"),
+                                                         coord_slice_of(request->decision_id)))
         return false;
     return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), id) && add_trace(to, request);
 }
 
 static bool add_unless_set(struct headers *headers, const char *name, const char *value)
 {
-    return headers_find(headers, coord_slice_of(name)) || headers_add_borrowed(headers, coord_slice_of(name), coord_slice_of(value));
+    return headers_find(headers, coord_slice_of(name)) ||
+           headers_add_borrowed(headers, coord_slice_of(name), coord_slice_of(value));
 }
 
 bool client_headers(struct headers *to, const struct headers *from, coord_slice request_id)

@@ -18,7 +18,8 @@ bool leg_headers_base(struct coord_request *request);
 bool leg_headers_passthrough(struct headers *to, const struct headers *from, const struct settings *settings);
 
 /* Adds x-request-id, trace context, the revision id, and the phase header(s) (`phase` NULL: none). `id` is the leg's own id, `parent` the request's when they differ, else empty. */
-bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id, coord_slice parent);
+bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id,
+                       coord_slice parent);
 
 /* An answer's fields as the client gets them: hop-by-hop, framing and coordinator-owned fields out, x-request-id ours, and for event streams the no-buffering pair (decision 56). */
 bool client_headers(struct headers *to, const struct headers *from, coord_slice request_id);

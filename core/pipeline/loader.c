@@ -34,7 +34,8 @@ static bool find_note(Elf_Data *data, coord_plugin_note *note)
     size_t name, description, at = 0;
 
     while ((at = gelf_getnote(data, at, &header, &name, &description)) > 0)
-        if (header.n_type == COORD_NOTE_TYPE && header.n_namesz == sizeof COORD_NOTE_NAME && header.n_descsz >= sizeof *note &&
+        if (header.n_type == COORD_NOTE_TYPE && header.n_namesz == sizeof COORD_NOTE_NAME &&
+            header.n_descsz >= sizeof *note &&
             memcmp((char *)data->d_buf + name, COORD_NOTE_NAME, sizeof COORD_NOTE_NAME) == 0) {
             memcpy(note, (char *)data->d_buf + description, sizeof *note);
             return true;
@@ -86,13 +87,15 @@ static coord_status check_elf(int fd, const char *file, coord_plugin_note *note,
     elf = elf_begin(fd, ELF_C_READ, NULL);
     if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header))
         status = refuse(reason, file, "not an ELF shared object; a plugin is built with -shared against the SDK");
-    else if (header.e_ident[EI_CLASS] != native_class() || (native_machine() != EM_NONE && header.e_machine != native_machine()))
+    else if (header.e_ident[EI_CLASS] != native_class() ||
+             (native_machine() != EM_NONE && header.e_machine != native_machine()))
         status = refuse(reason, file, "built for another machine (%s-bit, machine %u); build it for this one",
                         header.e_ident[EI_CLASS] == ELFCLASS32 ? "32" : "64", header.e_machine);
     else if (header.e_type != ET_DYN)
         status = refuse(reason, file, "an ELF file, but not a shared object; link it with -shared");
     else if (!find_note_in(elf, note))
-        status = refuse(reason, file, "not a coordinator plugin (it has no .note.coordinator); declare it with COORD_PLUGIN(…)");
+        status = refuse(reason, file,
+                        "not a coordinator plugin (it has no .note.coordinator); declare it with COORD_PLUGIN(…)");
     if (elf)
         elf_end(elf);
     return status;
@@ -101,13 +104,21 @@ static coord_status check_elf(int fd, const char *file, coord_plugin_note *note,
 static coord_status check_note(const coord_plugin_note *note, const char *file, struct buffer *reason)
 {
     if (note->magic != COORD_PLUGIN_MAGIC)
-        return refuse(reason, file, "not a coordinator plugin (magic %08x, expected %08x); declare it with COORD_PLUGIN(…)", note->magic, COORD_PLUGIN_MAGIC);
+        return refuse(reason, file,
+                      "not a coordinator plugin (magic %08x, expected %08x); declare it with COORD_PLUGIN(…)",
+                      note->magic, COORD_PLUGIN_MAGIC);
     if (note->abi_major != COORD_ABI_MAJOR)
-        return refuse(reason, file, "built for ABI major %u, this core has %u; rebuild it against this version's SDK", note->abi_major, COORD_ABI_MAJOR);
+        return refuse(reason, file, "built for ABI major %u, this core has %u; rebuild it against this version's SDK",
+                      note->abi_major, COORD_ABI_MAJOR);
     if (note->abi_minor > COORD_ABI_MINOR)
-        return refuse(reason, file, "needs ABI %u.%u, this core has %u.%u; use a newer core or build the plugin against the older SDK", note->abi_major, note->abi_minor, COORD_ABI_MAJOR, COORD_ABI_MINOR);
+        return refuse(
+            reason, file,
+            "needs ABI %u.%u, this core has %u.%u; use a newer core or build the plugin against the older SDK",
+            note->abi_major, note->abi_minor, COORD_ABI_MAJOR, COORD_ABI_MINOR);
     if (note->descriptor_size < DESCRIPTOR_MINIMUM)
-        return refuse(reason, file, "its descriptor of %u bytes is smaller than ABI 1.0 allows (%d); declare it with COORD_PLUGIN(…)", note->descriptor_size, DESCRIPTOR_MINIMUM);
+        return refuse(reason, file,
+                      "its descriptor of %u bytes is smaller than ABI 1.0 allows (%d); declare it with COORD_PLUGIN(…)",
+                      note->descriptor_size, DESCRIPTOR_MINIMUM);
     return COORD_OK;
 }
 
@@ -118,7 +129,8 @@ static coord_status check_file(const char *file, coord_plugin_note *note, struct
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not hold up the start */
 
     if (fd < 0)
-        return refuse(reason, file, "cannot be opened: %s; check plugins.load, plugins.path and the file's mode", strerror(errno));
+        return refuse(reason, file, "cannot be opened: %s; check plugins.load, plugins.path and the file's mode",
+                      strerror(errno));
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode))
         status = refuse(reason, file, "is not a regular file; name the plugin's .so");
     else
@@ -137,12 +149,16 @@ static coord_status refuse_dlopen(const char *file, struct buffer *reason)
     return refuse(reason, file, "%s; install what it needs (ldd shows what is missing)", said ? said : "dlopen failed");
 }
 
-static coord_status check_descriptor(const coord_plugin_descriptor *descriptor, const coord_plugin_note *note, const char *file, struct buffer *reason)
+static coord_status check_descriptor(const coord_plugin_descriptor *descriptor, const coord_plugin_note *note,
+                                     const char *file, struct buffer *reason)
 {
     if (descriptor->magic != COORD_PLUGIN_MAGIC || descriptor->size != note->descriptor_size ||
         descriptor->abi_major != note->abi_major || descriptor->abi_minor != note->abi_minor)
-        return refuse(reason, file, "its descriptor (ABI %u.%u, %u bytes) contradicts its note (ABI %u.%u, %u bytes); use one COORD_PLUGIN(…) and nothing by hand",
-                      descriptor->abi_major, descriptor->abi_minor, descriptor->size, note->abi_major, note->abi_minor, note->descriptor_size);
+        return refuse(reason, file,
+                      "its descriptor (ABI %u.%u, %u bytes) contradicts its note (ABI %u.%u, %u bytes); use one "
+                      "COORD_PLUGIN(…) and nothing by hand",
+                      descriptor->abi_major, descriptor->abi_minor, descriptor->size, note->abi_major, note->abi_minor,
+                      note->descriptor_size);
     return COORD_OK;
 }
 
@@ -171,7 +187,8 @@ coord_status loader_load(struct registry *registry, const char *file, struct buf
     }
     descriptor = dlsym(handle, "coord_plugin");
     if (!descriptor)
-        status = refuse(reason, path, "has a note but no symbol coord_plugin; declare it with COORD_PLUGIN(…) and export it");
+        status = refuse(reason, path,
+                        "has a note but no symbol coord_plugin; declare it with COORD_PLUGIN(…) and export it");
     else
         status = check_descriptor(descriptor, &note, path, reason);
     if (status == COORD_OK)
@@ -199,13 +216,15 @@ static void load_file(struct registry *registry, const char *file, struct positi
 }
 
 /* A folder that the operator named must exist; the default one may be missing. */
-static void load_folder(struct registry *registry, const char *folder, bool must_exist, struct position at, struct complaints *complaints)
+static void load_folder(struct registry *registry, const char *folder, bool must_exist, struct position at,
+                        struct complaints *complaints)
 {
     struct dirent **names = NULL;
     int count = scandir(folder, &names, ends_in_so, alphasort);
 
     if (count < 0 && (must_exist || errno != ENOENT))
-        complain(complaints, COMPLAINT_ERROR, at, "plugin folder %s: %s; correct plugins.path or create it", folder, strerror(errno));
+        complain(complaints, COMPLAINT_ERROR, at, "plugin folder %s: %s; correct plugins.path or create it", folder,
+                 strerror(errno));
     for (int i = 0; i < count; i++) {
         struct buffer file = {0};
 
@@ -246,7 +265,8 @@ static void load_default_folder(struct registry *registry, struct position at, s
     }
 }
 
-bool loader_load_all(struct registry *registry, const struct settings *settings, const char *search, struct complaints *complaints)
+bool loader_load_all(struct registry *registry, const struct settings *settings, const char *search,
+                     struct complaints *complaints)
 {
     unsigned before = complaints->errors;
     struct position at = {"plugins", 0, 0};

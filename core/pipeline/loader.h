@@ -17,6 +17,7 @@ coord_status loader_load(struct registry *registry, const char *file, struct buf
  * Loads what decision 78 says: COORDINATOR_PLUGIN_PATH (`search`, colon-separated, may be NULL), plugins.path or the
  * installed folder, then plugins.load. Each failure is a complaint. False when there was one.
  */
-bool loader_load_all(struct registry *registry, const struct settings *settings, const char *search, struct complaints *complaints);
+bool loader_load_all(struct registry *registry, const struct settings *settings, const char *search,
+                     struct complaints *complaints);
 
 #endif

@@ -16,7 +16,7 @@ enum { UPLOAD_ROOM = 65536, EARLY_LIMIT = 65536 };
 struct passthrough {
     struct visit *visit;
     struct generation *generation;
-    struct leg *leg; /* running */
+    struct leg *leg;      /* running */
     struct buffer upload; /* from the client, not yet taken by the leg */
     bool uploads, upload_over;
     bool head_seen, begun, over, paused;
@@ -43,7 +43,8 @@ static void finish(struct passthrough *self)
     self->over = true;
     release(self);
     coord_log(NULL, COORD_LOG_INFO, "passthrough",
-              (coord_field[]){LOG_TEXT_FIELD("request", self->visit->id), LOG_TEXT_FIELD("method", exchange_method(self->visit->exchange)),
+              (coord_field[]){LOG_TEXT_FIELD("request", self->visit->id),
+                              LOG_TEXT_FIELD("method", exchange_method(self->visit->exchange)),
                               LOG_TEXT_FIELD("path", self->visit->path), LOG_INT_FIELD("status", self->status),
                               LOG_SECONDS_FIELD("seconds", reactor_now(self->visit->worker->reactor) - self->began_ns)},
               5);
@@ -135,7 +136,8 @@ static void on_end(struct leg *leg, const struct leg_result *result)
     if (gone(self))
         return;
     if (result->outcome != LEG_COMPLETE) {
-        coord_logf(NULL, COORD_LOG_VERBOSE, "passthrough %.*s: %s", COORD_FMT(self->visit->id), result->detail ? result->detail : FAILURES[result->outcome].message);
+        coord_logf(NULL, COORD_LOG_VERBOSE, "passthrough %.*s: %s", COORD_FMT(self->visit->id),
+                   result->detail ? result->detail : FAILURES[result->outcome].message);
         if (self->begun) {
             exchange_abort(exchange);
         } else {
@@ -148,7 +150,8 @@ static void on_end(struct leg *leg, const struct leg_result *result)
     self->early_whole = true;
     if (self->begun)
         exchange_end(exchange);
-    else if (self->early.size <= EARLY_LIMIT && exchange_answer(exchange, self->status, &self->headers, buffer_slice(&self->early)) != COORD_OK)
+    else if (self->early.size <= EARLY_LIMIT &&
+             exchange_answer(exchange, self->status, &self->headers, buffer_slice(&self->early)) != COORD_OK)
         exchange_abort(exchange);
     else if (self->early.size > EARLY_LIMIT)
         return; /* the rest of the upload is drained first */
@@ -250,7 +253,8 @@ static bool refuse(struct visit *visit)
     if (headers_find(exchange_headers(exchange), (coord_slice)COORD_SLICE("upgrade")))
         front_answer_error(visit, 501, NULL, NULL, "protocol upgrades are not supported");
     else if (!path_target_valid(target))
-        front_answer_error(visit, 400, "invalid_request", NULL, "the request target holds bytes that may not stand there");
+        front_answer_error(visit, 400, "invalid_request", NULL,
+                           "the request target holds bytes that may not stand there");
     else if (target.size == 0 || target.data[0] != '/')
         front_answer_error(visit, 405, NULL, NULL, "the request target must begin with a slash");
     else
@@ -279,7 +283,8 @@ void passthrough_start(struct visit *visit)
         front_answer_error(visit, 503, "overloaded", NULL, "no memory for another request");
         return;
     }
-    *self = (struct passthrough){.visit = visit, .generation = generation, .uploads = declared != 0, .began_ns = reactor_now(worker->reactor)};
+    *self = (struct passthrough){
+        .visit = visit, .generation = generation, .uploads = declared != 0, .began_ns = reactor_now(worker->reactor)};
     visit->passthrough = self;
     if (self->uploads)
         exchange_stream_body(exchange);

@@ -63,42 +63,54 @@ static coord_status refuse(struct buffer *reason, const char *file, const char *
     bool said;
 
     va_start(arguments, format);
-    said = buffer_printf(reason, "%s: ", *file ? file : "linked-in plugin") && buffer_vprintf(reason, format, arguments);
+    said =
+        buffer_printf(reason, "%s: ", *file ? file : "linked-in plugin") && buffer_vprintf(reason, format, arguments);
     va_end(arguments);
     (void)said; /* a shorter message is all that is lost */
     return COORD_INVALID;
 }
 
 /* A malformed table is the author's mistake; say which type it belongs to. */
-static coord_status check_params(const struct param_table *table, const char *type, const char *file, struct buffer *reason)
+static coord_status check_params(const struct param_table *table, const char *type, const char *file,
+                                 struct buffer *reason)
 {
     struct buffer what = {.limit = 512};
     coord_status status;
 
     if (table->count > 0 && (table->row_size < PARAM_MINIMUM || !table->rows || table->count > 256))
-        return refuse(reason, file, "the param table of \"%s\" is malformed (rows of %zu bytes); rebuild the plugin with COORD_STEP_PARAMS", type, table->row_size);
+        return refuse(
+            reason, file,
+            "the param table of \"%s\" is malformed (rows of %zu bytes); rebuild the plugin with COORD_STEP_PARAMS",
+            type, table->row_size);
     status = params_check(table, &what);
     if (status != COORD_OK)
-        status = refuse(reason, file, "the param table of \"%s\" is malformed: %.*s; fix the declaration", type, COORD_FMT(buffer_slice(&what)));
+        status = refuse(reason, file, "the param table of \"%s\" is malformed: %.*s; fix the declaration", type,
+                        COORD_FMT(buffer_slice(&what)));
     buffer_release(&what);
     return status;
 }
 
-static coord_status add_step(struct registry *registry, const struct plugin *plugin, const coord_step_type *type, struct step_kind **added, struct buffer *reason)
+static coord_status add_step(struct registry *registry, const struct plugin *plugin, const coord_step_type *type,
+                             struct step_kind **added, struct buffer *reason)
 {
     const struct step_kind *same;
     struct step_kind *kind;
     coord_status status;
 
     if (type->size < STEP_MINIMUM)
-        return refuse(reason, plugin->file, "a step type of %u bytes is smaller than ABI 1.0 allows (%d); set .size = sizeof(coord_step_type)", type->size, STEP_MINIMUM);
+        return refuse(
+            reason, plugin->file,
+            "a step type of %u bytes is smaller than ABI 1.0 allows (%d); set .size = sizeof(coord_step_type)",
+            type->size, STEP_MINIMUM);
     if (!valid_type_name(type->name))
-        return refuse(reason, plugin->file, "a step type is called \"%s\"; names are [a-z][a-z0-9-]*", type->name ? type->name : "");
+        return refuse(reason, plugin->file, "a step type is called \"%s\"; names are [a-z][a-z0-9-]*",
+                      type->name ? type->name : "");
     if (!type->execute)
         return refuse(reason, plugin->file, "step type \"%s\" has no execute; every step needs one", type->name);
     same = registry_step(registry, coord_slice_of(type->name));
     if (same)
-        return refuse(reason, plugin->file, "step type \"%s\" is already provided by %s; remove one of the two files", type->name, *same->plugin->file ? same->plugin->file : "a linked-in plugin");
+        return refuse(reason, plugin->file, "step type \"%s\" is already provided by %s; remove one of the two files",
+                      type->name, *same->plugin->file ? same->plugin->file : "a linked-in plugin");
     kind = arena_alloc(&registry->arena, sizeof *kind);
     if (!kind)
         return refuse(reason, plugin->file, "memory is short");
@@ -114,21 +126,30 @@ static coord_status add_step(struct registry *registry, const struct plugin *plu
     return COORD_OK;
 }
 
-static coord_status add_connector(struct registry *registry, const struct plugin *plugin, const coord_connector_type *type, struct connector_kind **added, struct buffer *reason)
+static coord_status add_connector(struct registry *registry, const struct plugin *plugin,
+                                  const coord_connector_type *type, struct connector_kind **added,
+                                  struct buffer *reason)
 {
     const struct connector_kind *same;
     struct connector_kind *kind;
     coord_status status;
 
     if (type->size < CONNECTOR_MINIMUM)
-        return refuse(reason, plugin->file, "a connector type of %u bytes is smaller than ABI 1.0 allows (%d); set .size = sizeof(coord_connector_type)", type->size, CONNECTOR_MINIMUM);
+        return refuse(reason, plugin->file,
+                      "a connector type of %u bytes is smaller than ABI 1.0 allows (%d); set .size = "
+                      "sizeof(coord_connector_type)",
+                      type->size, CONNECTOR_MINIMUM);
     if (!valid_type_name(type->name))
-        return refuse(reason, plugin->file, "a connector is called \"%s\"; names are [a-z][a-z0-9-]*", type->name ? type->name : "");
+        return refuse(reason, plugin->file, "a connector is called \"%s\"; names are [a-z][a-z0-9-]*",
+                      type->name ? type->name : "");
     if (type->kind != COORD_CONNECTOR_KV && type->kind != COORD_CONNECTOR_EC)
-        return refuse(reason, plugin->file, "connector \"%s\" is of kind %d, which this core does not know; it needs a newer core", type->name, type->kind);
+        return refuse(reason, plugin->file,
+                      "connector \"%s\" is of kind %d, which this core does not know; it needs a newer core",
+                      type->name, type->kind);
     same = registry_connector(registry, type->kind, coord_slice_of(type->name));
     if (same)
-        return refuse(reason, plugin->file, "connector \"%s\" is already provided by %s; remove one of the two files", type->name, *same->plugin->file ? same->plugin->file : "a linked-in plugin");
+        return refuse(reason, plugin->file, "connector \"%s\" is already provided by %s; remove one of the two files",
+                      type->name, *same->plugin->file ? same->plugin->file : "a linked-in plugin");
     kind = arena_alloc(&registry->arena, sizeof *kind);
     if (!kind)
         return refuse(reason, plugin->file, "memory is short");
@@ -151,7 +172,8 @@ static const char *keep(struct registry *registry, const char *text)
     return copy.data ? copy.data : "";
 }
 
-coord_status registry_add(struct registry *registry, const char *file, const coord_plugin_descriptor *descriptor, struct buffer *reason)
+coord_status registry_add(struct registry *registry, const char *file, const coord_plugin_descriptor *descriptor,
+                          struct buffer *reason)
 {
     struct plugin *plugin = arena_alloc(&registry->arena, sizeof *plugin);
     struct step_kind *steps = NULL, **step_end = &registry->steps;

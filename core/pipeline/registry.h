@@ -12,7 +12,7 @@
 #include <coordinator/plugin.h>
 
 struct plugin {
-    const char *file;    /* as found; "" when linked in */
+    const char *file; /* as found; "" when linked in */
     const char *name;
     const char *version;
     const char *licence;
@@ -36,7 +36,7 @@ struct connector_kind {
 
 struct registry {
     struct arena arena;
-    struct plugin *plugins;       /* in order of loading */
+    struct plugin *plugins; /* in order of loading */
     struct step_kind *steps;
     struct connector_kind *connectors;
 };
@@ -45,7 +45,8 @@ void registry_init(struct registry *registry);
 void registry_release(struct registry *registry);
 
 /* Adds everything a descriptor brings, or nothing. COORD_OK; COORD_INVALID with `reason`: a duplicate type (names both files), no `execute`, a malformed param table, …. */
-coord_status registry_add(struct registry *registry, const char *file, const coord_plugin_descriptor *descriptor, struct buffer *reason);
+coord_status registry_add(struct registry *registry, const char *file, const coord_plugin_descriptor *descriptor,
+                          struct buffer *reason);
 
 const struct step_kind *registry_step(const struct registry *registry, coord_slice name);
 const struct connector_kind *registry_connector(const struct registry *registry, int32_t kind, coord_slice name);

@@ -48,10 +48,18 @@ static bool ran(const struct coord_request *request, const char *type)
     return false;
 }
 
+/* What the client was told: prefill's count, where there is one (decision 34). */
+static uint64_t told_cached(const struct coord_request *request)
+{
+    return request->prefill_usage.said & COORD_USAGE_CACHED ? request->prefill_usage.cached
+                                                            : request->decode_usage.cached;
+}
+
 static void move_metrics(const struct coord_request *request)
 {
     const struct families *family = families();
     coord_slice model = request->model_label;
+    coord_slice labels[] = {model, coord_slice_of(request->api->name)};
     enum error_class class = error_of(request);
     int64_t total = request->ended_ns - request->began_ns;
     int64_t parse = request->parsed_ns ? request->parsed_ns - request->began_ns : total;
@@ -60,14 +68,21 @@ static void move_metrics(const struct coord_request *request)
     coord_metric_add(family->request_total, 1, &model);
     coord_metric_add(family->request_duration_seconds, seconds(total), &model);
     coord_metric_add(family->request_size_bytes, (double)request->bytes_in, &model);
-    coord_metric_add(family->response_size_bytes, (double)request->bytes_out, (coord_slice[]){coord_slice_of(request->stream ? "true" : "false")});
-    coord_metric_add(family->orchestration_overhead_seconds, seconds(total - parse - step_time(request)), (coord_slice[]){coord_slice_of(request->api->route)});
+    coord_metric_add(family->response_size_bytes, (double)request->bytes_out,
+                     (coord_slice[]){coord_slice_of(request->stream ? "true" : "false")});
+    coord_metric_add(family->orchestration_overhead_seconds, seconds(total - parse - step_time(request)),
+                     (coord_slice[]){coord_slice_of(request->api->route)});
     if (class != ERROR_NONE)
-        coord_metric_add(family->request_error_total, 1, (coord_slice[]){model, coord_slice_of(error_class_name(class))});
+        coord_metric_add(family->request_error_total, 1,
+                         (coord_slice[]){model, coord_slice_of(error_class_name(class))});
     if (path)
         coord_metric_add(family->execution_path_total, 1, (coord_slice[]){model, coord_slice_of(path)});
     if (request->has_token_ids && ran(request, "render"))
         coord_metric_add(family->request_input_tokens, (double)request->token_count, &model);
+    if (request->decode_usage.said & COORD_USAGE_OUTPUT)
+        coord_metric_add(family->response_output_tokens, (double)request->decode_usage.output, labels);
+    if (request->decode_usage.said & COORD_USAGE_CACHED)
+        coord_metric_add(family->response_cached_tokens, (double)told_cached(request), labels);
     coord_metric_add(family->request_running, -1, &model);
 }
 
@@ -191,8 +206,49 @@ static void write_line(const struct coord_request *request)
     coord_log(request, COORD_LOG_INFO, "request", fields, count);
 }
 
+static void put_count(coord_field *fields, size_t *count, const char *name, const coord_usage *usage, uint32_t what,
+                      uint64_t value)
+{
+    if (usage->said & what)
+        fields[(*count)++] = (coord_field)LOG_INT_FIELD(name, value);
+}
+
+/* The usage record: one line a request that whoever bills or plans can read by itself. */
+static void write_usage(const struct coord_request *request)
+{
+    const struct settings *settings = request->generation->settings;
+    const struct header *tenant =
+        settings->log_tenant_header.size > 0 ? headers_find(&request->headers, settings->log_tenant_header) : NULL;
+    const coord_usage *prefill = &request->prefill_usage, *decode = &request->decode_usage;
+    char legs[TIMES_SIZE];
+    const char *path = path_taken(request);
+    coord_field fields[MAX_FIELDS];
+    size_t count = 0;
+
+    if (!settings->log_usage)
+        return;
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("model", request->model);
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("api", coord_slice_of(request->api->name));
+    if (tenant)
+        fields[count++] = (coord_field)LOG_TEXT_FIELD("tenant", tenant->value);
+    if (request->has_token_ids)
+        fields[count++] = (coord_field)LOG_INT_FIELD("render_prompt_tokens", request->token_count);
+    put_count(fields, &count, "prefill_prompt_tokens", prefill, COORD_USAGE_PROMPT, prefill->prompt);
+    put_count(fields, &count, "decode_prompt_tokens", decode, COORD_USAGE_PROMPT, decode->prompt);
+    put_count(fields, &count, "prefill_cached_tokens", prefill, COORD_USAGE_CACHED, prefill->cached);
+    put_count(fields, &count, "decode_cached_tokens", decode, COORD_USAGE_CACHED, decode->cached);
+    put_count(fields, &count, "output_tokens", decode, COORD_USAGE_OUTPUT, decode->output);
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("path", coord_slice_of(path ? path : "none"));
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("legs", times_of_legs(request, legs, sizeof legs));
+    fields[count++] = (coord_field)LOG_INT_FIELD("status", request->answer_status);
+    fields[count++] = (coord_field)LOG_TEXT_FIELD("outcome", coord_slice_of(outcome_of(request)));
+    fields[count++] = (coord_field)LOG_SECONDS_FIELD("seconds", request->ended_ns - request->began_ns);
+    coord_log(request, COORD_LOG_INFO, "usage", fields, count);
+}
+
 void executor_report(struct coord_request *request)
 {
+    write_usage(request);
     move_metrics(request);
     write_line(request);
 }

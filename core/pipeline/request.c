@@ -5,7 +5,9 @@
 #include "pipeline/cors.h"
 #include "pipeline/executor.h"
 #include "pipeline/ids.h"
+#include "pipeline/stateful.h"
 #include "pipeline/worker.h"
+#include "response/usage_writer.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
 
@@ -95,6 +97,7 @@ static struct coord_request *make(struct worker *worker, const struct api *api, 
     request->generation = worker->generation;
     request->api = api;
     request->legs_end = &request->legs;
+    request->sequence = -1;
     request->id = arena_copy(&request->arena, id);
     headers_init(&request->headers, &request->arena);
     headers_init(&request->relayed, &request->arena);
@@ -117,7 +120,8 @@ static void read_trace(struct coord_request *request)
         request->tracestate = state->value;
 }
 
-struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api, coord_slice id)
+struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api,
+                                  coord_slice id)
 {
     struct coord_request *request = make(worker, api, id);
 
@@ -140,7 +144,8 @@ struct coord_request *request_new(struct worker *worker, struct exchange *exchan
 
 static coord_status fail_json(struct coord_request *request, size_t offset, const char *reason)
 {
-    return request_fail(request, ERROR_BAD_REQUEST, 400, "invalid_json", "the request body is not valid JSON: %s at byte %zu", reason, offset);
+    return request_fail(request, ERROR_BAD_REQUEST, 400, "invalid_json",
+                        "the request body is not valid JSON: %s at byte %zu", reason, offset);
 }
 
 /* One pass over the top-level members: repeats of guarded ones are refused, engine-owned ones noted. */
@@ -158,7 +163,8 @@ static bool check_members(struct coord_request *request, bool *owned)
             continue;
         assert((size_t)(member - first) < sizeof seen);
         if (seen[member - first] && !member->prefix) {
-            request_fail(request, ERROR_BAD_REQUEST, 400, NULL, "the member \"%.*s\" stands in the request more than once", COORD_FMT(key));
+            request_fail(request, ERROR_BAD_REQUEST, 400, NULL,
+                         "the member \"%.*s\" stands in the request more than once", COORD_FMT(key));
             request->failure.param = arena_printf(&request->arena, "/%.*s", COORD_FMT(key));
             return false;
         }
@@ -219,6 +225,8 @@ static void read_members(struct coord_request *request)
     if (coord_document_get_string(request->body, "/model", &model) == COORD_OK)
         request->model = arena_copy(&request->arena, model);
     read_stream(request);
+    if (request->failure.class == ERROR_NONE && request->api->id == COORD_API_RESPONSES)
+        stateful_check(request);
 }
 
 bool request_open(struct coord_request *request)
@@ -247,7 +255,8 @@ bool request_open(struct coord_request *request)
 
 /* ---- Failing ---- */
 
-coord_status request_fail(struct coord_request *request, enum error_class class, int32_t status, const char *code, const char *format, ...)
+coord_status request_fail(struct coord_request *request, enum error_class class, int32_t status, const char *code,
+                          const char *format, ...)
 {
     struct failure *failure = &request->failure;
     struct buffer text = {.limit = MESSAGE_LIMIT};
@@ -291,8 +300,10 @@ void request_answer_failure(struct coord_request *request)
     if (text.size == 0 && api_error_body(request->api, &error, &body))
         text = buffer_slice(&body);
     if (cors_allow(&headers, &request->headers, request->generation->settings) &&
-        headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"), (coord_slice)COORD_SLICE("application/json")) &&
-        headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), request->id) && headers_copy(&headers, &failure->headers) &&
+        headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"),
+                             (coord_slice)COORD_SLICE("application/json")) &&
+        headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), request->id) &&
+        headers_copy(&headers, &failure->headers) &&
         exchange_answer(request->exchange, failure->status, &headers, text) == COORD_OK)
         request->chain.over = true;
     else
@@ -381,8 +392,9 @@ static void release(struct coord_request *request)
     for (struct coord_call *call = request->calls; call; call = call->next_of_request)
         call_release(call);
     release_slots(request);
+    coord_document_free(request->rendered);
     coord_document_free(request->body);
-    request->body = NULL;
+    request->body = request->rendered = NULL;
     free(request->received_memory);
     request->received_memory = NULL;
     while (work) {
@@ -450,6 +462,8 @@ struct coord_request *request_background(struct coord_request *of, struct detach
 coord_slice coord_request_id(const coord_request *request) { return request->id; }
 
 coord_slice coord_request_model(const coord_request *request) { return request->model; }
+
+coord_slice coord_request_model_label(const coord_request *request) { return request->model_label; }
 
 bool coord_request_stream(const coord_request *request) { return request->stream; }
 
@@ -553,9 +567,46 @@ int64_t coord_request_time_left(const coord_request *request)
     return INT64_MAX;
 }
 
-coord_status coord_request_check(const coord_request *request) { return request->cancelled ? COORD_CANCELLED : COORD_OK; }
+coord_status coord_request_check(const coord_request *request)
+{
+    return request->cancelled ? COORD_CANCELLED : COORD_OK;
+}
 
 coord_status coord_request_wrap(coord_request *request, const coord_writer_type *type, void *state)
 {
     return chain_wrap(&request->chain, type, state);
 }
+
+static coord_usage *noted(const coord_request *request, const char *phase)
+{
+    coord_request *own = (coord_request *)(uintptr_t)request;
+
+    if (strcmp(phase, COORD_PHASE_PREFILL) == 0)
+        return &own->prefill_usage;
+    return strcmp(phase, COORD_PHASE_DECODE) == 0 ? &own->decode_usage : NULL;
+}
+
+void coord_request_note_usage(coord_request *request, const char *phase, const coord_usage *usage)
+{
+    coord_usage *place = noted(request, phase);
+
+    if (!place)
+        return;
+    *place = (coord_usage){0};
+    memcpy(place, usage, usage->size < sizeof *place ? usage->size : sizeof *place);
+    place->size = sizeof *place;
+}
+
+coord_status coord_request_usage(const coord_request *request, const char *phase, coord_usage *usage)
+{
+    const coord_usage *place = noted(request, phase);
+    uint32_t size = usage->size;
+
+    if (!place || !place->said)
+        return COORD_ABSENT;
+    memcpy(usage, place, size < sizeof *place ? size : sizeof *place);
+    usage->size = size;
+    return COORD_OK;
+}
+
+size_t usage_limit(const coord_request *request) { return request->generation->settings->response.inspect_limit; }

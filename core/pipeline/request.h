@@ -17,6 +17,8 @@
 #include "runtime/fiber.h"
 #include "telemetry/trace.h"
 
+#include <coordinator/usage.h>
+
 struct worker;
 struct coord_call;
 
@@ -59,6 +61,15 @@ struct leg_record {
     const char *problem; /* NULL: none */
 };
 
+/* The last bytes of a stream. */
+struct tail {
+    char bytes[24];
+    size_t size;
+};
+void tail_note(struct tail *tail, coord_slice bytes);
+/* Nothing came yet, or the last line was blank: an event may follow. */
+bool tail_at_boundary(const struct tail *tail);
+
 struct slot {
     struct slot *next;
     const coord_slot_type *type;
@@ -98,11 +109,14 @@ struct coord_request {
     coord_slice token_ids;
     uint64_t token_count;
     bool has_token_ids;
+    coord_document *rendered; /* the body as it was when token ids were made from it; NULL: they were not */
+    size_t rendered_edits;    /* of the body when it was last compared */
+    coord_usage prefill_usage, decode_usage; /* `said` 0: nothing noted */
     coord_slice kv_params;
     bool has_kv_params;
     coord_slice peer_topology;
-    struct headers relayed;    /* captured response headers (forward_response_headers) */
-    struct headers base;       /* client headers that every gateway leg carries; made on first use */
+    struct headers relayed; /* captured response headers (forward_response_headers) */
+    struct headers base;    /* client headers that every gateway leg carries; made on first use */
     bool base_made;
     struct slot *slots;
     struct coord_call *calls; /* all, for freeing */
@@ -112,18 +126,21 @@ struct coord_request {
     bool waiting_for_drain; /* the fiber is parked until output has drained */
 
     struct chain chain;
-    bool answer_begun;  /* a head went to the exchange */
-    bool early;         /* it was the heartbeat's: the answer's own head is still to come */
+    bool answer_begun; /* a head went to the exchange */
+    bool early;        /* it was the heartbeat's: the answer's own head is still to come */
     struct timer heartbeat;
-    bool answer_over;   /* ended or aborted */
-    bool answer_events; /* it is an event stream */
-    char answer_tail[24]; /* its last bytes */
-    size_t answer_tail_size;
+    bool answer_over;        /* ended or aborted */
+    bool answer_events;      /* it is an event stream */
+    struct tail answer_tail; /* what the client got last */
+    struct tail worker_tail; /* what the worker sent last, before any writer */
     int32_t answer_status;
     bool answer_aborted;
     struct coord_call *relaying; /* the call whose answer goes to the client; paused and resumed with it */
     void (*drained)(struct coord_request *request);
-    int64_t first_byte_ns;
+    int64_t first_byte_ns, last_data_ns;
+    struct metric_series *gaps; /* inter_token_latency_seconds of this model and API, once the first event went out */
+    int64_t sequence;           /* streams of Responses: the last sequence number that went out, -1: none */
+    char response_id[80];       /* and the response's id */
 
     size_t step_index;
     const struct step *step; /* the one that runs, NULL outside */
@@ -132,18 +149,19 @@ struct coord_request {
     struct leg_record *legs, **legs_end;
     bool sent_prefill, sent_encode, sent_decode; /* legs sent, by phase: the path taken */
 
-    int64_t began_ns;   /* head of the request */
-    int64_t parsed_ns;  /* its body was whole and indexed */
+    int64_t began_ns;  /* head of the request */
+    int64_t parsed_ns; /* its body was whole and indexed */
     int64_t ended_ns;
     bool background;
-    bool complete;      /* the exchange was handed out whole */
+    bool complete; /* the exchange was handed out whole */
     uint64_t bytes_in, bytes_out;
     struct detached *detached;
     struct metric_series *running;
 };
 
 /* Makes a request for an exchange whose head has come. NULL when memory is short. */
-struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api, coord_slice id);
+struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api,
+                                  coord_slice id);
 
 /*
  * The body is whole: takes it over, validates it and reads model and stream; removes engine-owned members. False: the request has failed (request->failure
@@ -180,8 +198,8 @@ void request_park(struct coord_request *request);
 void request_wake(struct coord_request *request);
 
 /* Fails it; the first failure wins. Always COORD_FAIL. */
-coord_status request_fail(struct coord_request *request, enum error_class class, int32_t status, const char *code, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+coord_status request_fail(struct coord_request *request, enum error_class class, int32_t status, const char *code,
+                          const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 struct leg_record *request_leg(struct coord_request *request, const char *name);
 

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MS = 1000000, CONNECTIONS_WITHOUT_LIMIT = 65536, OFFLOAD_QUEUE = 1024, LAST_WORDS_MS = 3000 };
+enum { MS = 1000000, CONNECTIONS_WITHOUT_LIMIT = 65536, OFFLOAD_QUEUE = 1024, LAST_WORDS_MS = 1000, UNWINDING_MS = 3000 };
 
 /* ---- A worker's thread ---- */
 
@@ -51,13 +52,21 @@ static void close_listener(struct task *task)
     worker->closing = true;
 }
 
-static void abort_rest(struct task *task)
+/* Requests get their last words (decision 53). */
+static void stop_rest(struct task *task)
 {
-    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, abort_task));
+    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, stop_task));
 
     atomic_fetch_add(&worker->service->cut, (unsigned)server_exchanges(worker->server));
     worker->closing = true;
     front_stop(worker);
+}
+
+/* What is left then: clients that do not take them, passthrough. */
+static void abort_rest(struct task *task)
+{
+    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, abort_task));
+
     server_abort_all(worker->server);
     if (worker->metrics_server)
         server_abort_all(worker->metrics_server);
@@ -67,7 +76,8 @@ static struct server_options server_options(const struct worker *worker, bool me
 {
     const struct settings *settings = worker->service->settings;
     unsigned workers = worker->service->worker_count;
-    uint64_t connections = settings->server.max_connections ? settings->server.max_connections : CONNECTIONS_WITHOUT_LIMIT;
+    uint64_t connections =
+        settings->server.max_connections ? settings->server.max_connections : CONNECTIONS_WITHOUT_LIMIT;
 
     return (struct server_options){
         .listen_fd = metrics ? worker->metrics_fd : worker->listen_fd,
@@ -105,14 +115,17 @@ static bool open_server(struct worker *worker, bool metrics, struct server **ser
 static bool open_worker(struct worker *worker, struct buffer *reason)
 {
     const struct settings *settings = worker->service->settings;
-    char *servers = settings->runtime.name_servers.size > 0 ? strndup(settings->runtime.name_servers.data, settings->runtime.name_servers.size) : NULL;
+    char *servers = settings->runtime.name_servers.size > 0
+                        ? strndup(settings->runtime.name_servers.data, settings->runtime.name_servers.size)
+                        : NULL;
 
     worker->resolver = resolver_new(worker->reactor, servers);
     free(servers);
     worker->client = worker->resolver ? client_new(worker->reactor, worker->resolver) : NULL;
     worker->fibers = fiber_pool_new(worker->reactor, settings->runtime.fiber_stack);
     if (!worker->client || !worker->fibers)
-        return fail(reason, "a worker does not start", worker->resolver ? "memory is short" : "c-ares refuses runtime.name_servers");
+        return fail(reason, "a worker does not start",
+                    worker->resolver ? "memory is short" : "c-ares refuses runtime.name_servers");
     if (!generation_enter(worker->service->generation, worker->client, worker->index, reason))
         return false;
     worker->generation = worker->service->generation;
@@ -225,6 +238,7 @@ static bool make_workers(struct service *service)
         worker->listen_fd = worker->metrics_fd = -1;
         worker->announce_task.run = announce;
         worker->close_task.run = close_listener;
+        worker->stop_task.run = stop_rest;
         worker->abort_task.run = abort_rest;
         worker->reactor = reactor_new(i);
         if (!worker->reactor)
@@ -245,11 +259,13 @@ static bool listen_all(struct service *service, struct buffer *reason)
         service->workers[i].listen_fd = fds[i];
     service->port = listen_port(fds[0]);
     if (settings->server.metrics_port <= 0) {
-        coord_logf(NULL, COORD_LOG_INFO, "metrics endpoint disabled: server.metrics_port is %lld", (long long)settings->server.metrics_port);
+        coord_logf(NULL, COORD_LOG_INFO, "metrics endpoint disabled: server.metrics_port is %lld",
+                   (long long)settings->server.metrics_port);
         return true;
     }
     snprintf(address, sizeof address, ":%lld", (long long)settings->server.metrics_port);
-    if (!buffer_append_text(reason, "metrics server: ") || listen_open(coord_slice_of(address), 1, fds, reason) != COORD_OK)
+    if (!buffer_append_text(reason, "metrics server: ") ||
+        listen_open(coord_slice_of(address), 1, fds, reason) != COORD_OK)
         return false;
     buffer_clear(reason, SIZE_MAX);
     service->workers[0].metrics_fd = fds[0];
@@ -262,7 +278,8 @@ static void report_reload(void *context, const char *problem)
     const char *which = context;
 
     if (problem)
-        coord_logf(NULL, COORD_LOG_ERROR, "certificate of the %s listener not reloaded, the old one stays: %s", which, problem);
+        coord_logf(NULL, COORD_LOG_ERROR, "certificate of the %s listener not reloaded, the old one stays: %s", which,
+                   problem);
     else
         coord_logf(NULL, COORD_LOG_INFO, "certificate of the %s listener reloaded", which);
 }
@@ -270,7 +287,8 @@ static void report_reload(void *context, const char *problem)
 static bool open_tls(struct service *service, struct buffer *reason)
 {
     const struct settings *settings = service->settings;
-    bool secure = settings->server.cert_path.size > 0 || (settings->server.secure_serving_set && settings->server.secure_serving);
+    bool secure =
+        settings->server.cert_path.size > 0 || (settings->server.secure_serving_set && settings->server.secure_serving);
     struct tls_options options = {.directory = settings->server.cert_path,
                                   .min_version = settings->server.tls_min_version,
                                   .suites = settings->server.tls_cipher_suites,
@@ -283,11 +301,15 @@ static bool open_tls(struct service *service, struct buffer *reason)
     if (tls_check_names(&options, reason) != COORD_OK)
         return false;
     if (secure && options.directory.size == 0)
-        coord_logf(NULL, COORD_LOG_WARNING, "server.secure_serving without server.cert_path: serving with a self-signed certificate made at start; set server.cert_path");
+        coord_logf(NULL, COORD_LOG_WARNING,
+                   "server.secure_serving without server.cert_path: serving with a self-signed certificate made at "
+                   "start; set server.cert_path");
     if (secure && tls_identity_new(&options, &service->identity, reason) != COORD_OK)
         return false;
-    options = (struct tls_options){.directory = settings->server.metrics_cert_dir, .reloaded = report_reload, .context = "metrics"};
-    return options.directory.size == 0 || settings->server.metrics_port <= 0 || tls_identity_new(&options, &service->metrics_identity, reason) == COORD_OK;
+    options = (struct tls_options){
+        .directory = settings->server.metrics_cert_dir, .reloaded = report_reload, .context = "metrics"};
+    return options.directory.size == 0 || settings->server.metrics_port <= 0 ||
+           tls_identity_new(&options, &service->metrics_identity, reason) == COORD_OK;
 }
 
 static bool start_threads(struct service *service)
@@ -319,8 +341,12 @@ static void report_blocked(void *context, unsigned reactor, const char *label, i
     (void)context;
     if (!ended)
         coord_metric_add(families()->reactor_blocked_total, 1, &step);
-    coord_log(NULL, COORD_LOG_WARNING, ended ? "the reactor is free again" : "a step blocks its reactor: let it use coord_offload for what blocks",
-              (coord_field[]){LOG_TEXT_FIELD("step", step), LOG_INT_FIELD("reactor", reactor), LOG_SECONDS_FIELD("seconds", held_ns)}, 3);
+    coord_log(NULL, COORD_LOG_WARNING,
+              ended ? "the reactor is free again"
+                    : "a step blocks its reactor: let it use coord_offload for what blocks",
+              (coord_field[]){LOG_TEXT_FIELD("step", step), LOG_INT_FIELD("reactor", reactor),
+                              LOG_SECONDS_FIELD("seconds", held_ns)},
+              3);
 }
 
 static bool start_watchdog(struct service *service)
@@ -329,25 +355,30 @@ static bool start_watchdog(struct service *service)
         return true;
     for (unsigned i = 0; i < service->worker_count; i++)
         service->reactors[i] = service->workers[i].reactor;
-    service->watchdog = watchdog_new(service->reactors, service->worker_count, service->settings->runtime.blocking_warning_ns, report_blocked, NULL);
+    service->watchdog = watchdog_new(service->reactors, service->worker_count,
+                                     service->settings->runtime.blocking_warning_ns, report_blocked, NULL);
     return service->watchdog != NULL;
 }
 
 static void log_start(const struct service *service)
 {
-    coord_log(NULL, COORD_LOG_INFO, "started",
-              (coord_field[]){LOG_TEXT_FIELD("version", coord_slice_of(COORD_VERSION)), LOG_TEXT_FIELD("address", service->settings->server.listen_addr),
-                              LOG_INT_FIELD("port", service->port), LOG_INT_FIELD("metrics_port", service->metrics_port),
-                              LOG_INT_FIELD("reactors", service->worker_count), LOG_INT_FIELD("steps", service->generation->step_count),
-                              LOG_BOOL_FIELD("tls", service->identity != NULL)},
-              7);
+    coord_log(
+        NULL, COORD_LOG_INFO, "started",
+        (coord_field[]){
+            LOG_TEXT_FIELD("version", coord_slice_of(COORD_VERSION)),
+            LOG_TEXT_FIELD("address", service->settings->server.listen_addr), LOG_INT_FIELD("port", service->port),
+            LOG_INT_FIELD("metrics_port", service->metrics_port), LOG_INT_FIELD("reactors", service->worker_count),
+            LOG_INT_FIELD("steps", service->generation->step_count), LOG_BOOL_FIELD("tls", service->identity != NULL)},
+        7);
 }
 
-coord_status service_start(struct service *service, struct registry *registry, struct generation *generation_take, struct buffer *reason)
+coord_status service_start(struct service *service, struct registry *registry, struct generation *generation_take,
+                           struct buffer *reason)
 {
     const struct settings *settings = generation_take->settings;
 
-    *service = (struct service){.registry = registry, .settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
+    *service = (struct service){
+        .registry = registry, .settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
     log_set_request_id(coord_request_id);
     pthread_mutex_init(&service->lock, NULL);
     pthread_cond_init(&service->changed, NULL);
@@ -355,7 +386,6 @@ coord_status service_start(struct service *service, struct registry *registry, s
     service->budget.max_requests = settings->server.max_inflight_requests;
     service->budget.max_bytes = settings->server.max_inflight_bytes;
     service->ended = eventfd(0, EFD_CLOEXEC);
-    log_set_request_id(coord_request_id);
     listen_raise_descriptors();
     fiber_crash_install();
     service->offload = offload_new((unsigned)settings->runtime.offload_threads, OFFLOAD_QUEUE);
@@ -377,15 +407,32 @@ coord_status service_start(struct service *service, struct registry *registry, s
 
 /* ---- Ending ---- */
 
+static int64_t clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* What poll(2) takes of the time that is left; of a very long time it has to be asked again. */
+static int left_ms(int64_t since_ns, int64_t timeout_ns)
+{
+    int64_t left = timeout_ns - (clock_ns() - since_ns);
+
+    return left <= 0 ? 0 : left / MS >= INT_MAX ? INT_MAX : (int)((left + MS - 1) / MS);
+}
+
 /* Waits until all workers' threads have ended. False: `again` became readable, or the time is over (`*timed_out`). */
 static bool wait_ended(struct service *service, unsigned *ended, int again, int64_t timeout_ns, bool *timed_out)
 {
     struct pollfd fds[] = {{.fd = service->ended, .events = POLLIN}, {.fd = again, .events = POLLIN}};
+    int64_t since = clock_ns();
 
     *timed_out = false;
     while (*ended < service->worker_count) {
         uint64_t count;
-        int ready = poll(fds, 2, (int)(timeout_ns / MS));
+        int ready = poll(fds, 2, left_ms(since, timeout_ns));
 
         if (ready < 0 && errno == EINTR)
             continue;
@@ -404,14 +451,25 @@ static bool wait_ended(struct service *service, unsigned *ended, int again, int6
 static bool wait_delay(int again, int64_t delay_ns)
 {
     struct pollfd fd = {.fd = again, .events = POLLIN};
+    int64_t since = clock_ns();
+    int left, ready = 0;
 
-    return delay_ns <= 0 || poll(&fd, 1, (int)(delay_ns / MS)) == 0;
+    while (ready <= 0 && (left = left_ms(since, delay_ns)) > 0)
+        ready = poll(&fd, 1, left);
+    return ready <= 0;
 }
 
 static void post_all(struct service *service, size_t task_offset)
 {
     for (unsigned i = 0; i < service->worker_count; i++)
         reactor_post(service->workers[i].reactor, (struct task *)((char *)&service->workers[i] + task_offset));
+}
+
+static bool hurry(struct service *service)
+{
+    service->hurried = true;
+    coord_logf(NULL, COORD_LOG_WARNING, "ending at once: a second signal came");
+    return false;
 }
 
 bool service_drain(struct service *service, int again)
@@ -421,19 +479,25 @@ bool service_drain(struct service *service, int again)
     bool timed_out;
 
     atomic_store(&service->ready, false);
-    coord_logf(NULL, COORD_LOG_INFO, "draining: streams have %lld ms to finish", (long long)(settings->server.shutdown_timeout_ns / MS));
+    coord_logf(NULL, COORD_LOG_INFO, "draining: streams have %lld ms to finish",
+               (long long)(settings->server.shutdown_timeout_ns / MS));
     post_all(service, offsetof(struct worker, announce_task));
     if (!wait_delay(again, settings->server.drain_delay_ns))
-        return false;
+        return hurry(service);
     post_all(service, offsetof(struct worker, close_task));
     if (wait_ended(service, &ended, again, settings->server.shutdown_timeout_ns, &timed_out))
         return true;
     if (!timed_out)
-        return false;
-    post_all(service, offsetof(struct worker, abort_task));
-    if (!wait_ended(service, &ended, again, (int64_t)LAST_WORDS_MS * MS, &timed_out))
+        return hurry(service);
+    post_all(service, offsetof(struct worker, stop_task));
+    if (!wait_ended(service, &ended, again, (int64_t)LAST_WORDS_MS * MS, &timed_out) && timed_out) {
+        post_all(service, offsetof(struct worker, abort_task));
+        wait_ended(service, &ended, again, (int64_t)UNWINDING_MS * MS, &timed_out);
+    }
+    if (ended < service->worker_count && timed_out)
         coord_logf(NULL, COORD_LOG_ERROR, "a step did not return after it was cancelled; the process ends without it");
-    coord_logf(NULL, COORD_LOG_WARNING, "%u answers were cut: they did not finish within server.shutdown_timeout", atomic_load(&service->cut));
+    coord_logf(NULL, COORD_LOG_WARNING, "%u answers were cut: they did not finish within server.shutdown_timeout",
+               atomic_load(&service->cut));
     return atomic_load(&service->cut) == 0;
 }
 

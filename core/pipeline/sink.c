@@ -5,45 +5,10 @@
 #include "pipeline/cors.h"
 #include "pipeline/heartbeat.h"
 #include "pipeline/worker.h"
+#include "telemetry/families.h"
 #include "telemetry/log.h"
 
 #include <assert.h>
-
-/* Keeps the last bytes of the answer: they tell whether it stands at an event's end, and whether its last event came. */
-static void note_tail(struct coord_request *request, coord_slice bytes)
-{
-    size_t room = sizeof request->answer_tail;
-    size_t keep;
-
-    if (bytes.size >= room) {
-        memcpy(request->answer_tail, bytes.data + bytes.size - room, room);
-        request->answer_tail_size = room;
-        return;
-    }
-    keep = request->answer_tail_size < room - bytes.size ? request->answer_tail_size : room - bytes.size;
-    memmove(request->answer_tail, request->answer_tail + request->answer_tail_size - keep, keep);
-    memcpy(request->answer_tail + keep, bytes.data, bytes.size);
-    request->answer_tail_size = keep + bytes.size;
-}
-
-/* One line end off the end of the text: CRLF, LF or CR. */
-static size_t without_line_end(const char *text, size_t size)
-{
-    if (size > 0 && text[size - 1] == '\n')
-        size--;
-    else
-        return size > 0 && text[size - 1] == '\r' ? size - 1 : size;
-    return size > 0 && text[size - 1] == '\r' ? size - 1 : size;
-}
-
-/* Nothing sent yet, or the last line sent was blank. */
-static bool at_event_boundary(const struct coord_request *request)
-{
-    size_t size = request->answer_tail_size;
-    size_t before = without_line_end(request->answer_tail, size);
-
-    return size == 0 || (before < size && (before == 0 || request->answer_tail[before - 1] == '\n' || request->answer_tail[before - 1] == '\r'));
-}
 
 /* The client has had a 200 and comments: an event stream goes on from there, anything else is told in it. */
 static void go_on_from_heartbeat(struct coord_request *request, const struct coord_head *head)
@@ -51,7 +16,8 @@ static void go_on_from_heartbeat(struct coord_request *request, const struct coo
     request->early = false;
     if (head->status == 200 && coord_head_is_event_stream(head))
         return;
-    request_fail(request, head->status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX, head->status >= 400 ? head->status : 502, NULL,
+    request_fail(request, head->status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX,
+                 head->status >= 400 ? head->status : 502, NULL,
                  "the worker answered HTTP %d instead of an event stream", head->status);
     chain_abort(&request->chain);
     client_sink.finished(request);
@@ -83,6 +49,56 @@ static void sink_head(void *context, struct coord_head *head)
     }
 }
 
+/* Times of the stream's events, as pieces: workers send one event a piece. */
+static void time_events(struct coord_request *request)
+{
+    int64_t now = reactor_now(request->worker->reactor);
+    coord_slice labels[] = {request->model_label, coord_slice_of(request->api->name)};
+
+    if (request->gaps) {
+        metric_series_add(request->gaps, (double)(now - request->last_data_ns) / 1e9);
+    } else {
+        coord_metric_add(families()->time_to_first_token_seconds, (double)(now - request->began_ns) / 1e9, labels);
+        request->gaps = metric_series_of(families()->inter_token_latency_seconds, labels);
+    }
+    request->last_data_ns = now;
+}
+
+/* Streams of Responses number their events; the one that we may have to end with goes on from the last. */
+static void note_sequence(struct coord_request *request, coord_slice bytes)
+{
+    static const char number[] = "\"sequence_number\":", id[] = "\"id\":\"resp";
+    const char *end = bytes.data + bytes.size, *found, *from = bytes.data;
+
+    for (; (found = memmem(from, (size_t)(end - from), number, sizeof number - 1)); from = found + 1) {
+        int64_t value = 0;
+        const char *at = found + sizeof number - 1;
+
+        for (; at < end && *at == ' '; at++)
+            ;
+        for (; at < end && *at >= '0' && *at <= '9' && value < INT64_MAX / 16; at++)
+            value = 10 * value + (*at - '0');
+        if (value > request->sequence)
+            request->sequence = value;
+    }
+    found = request->response_id[0] ? NULL : memmem(bytes.data, bytes.size, id, sizeof id - 1);
+    if (found) {
+        const char *begin = found + sizeof id - 5, *stop = memchr(begin, '"', (size_t)(end - begin));
+
+        if (stop && (size_t)(stop - begin) < sizeof request->response_id)
+            memcpy(request->response_id, begin, (size_t)(stop - begin));
+    }
+}
+
+static void note_events(struct coord_request *request, coord_slice bytes)
+{
+    tail_note(&request->answer_tail, bytes);
+    if (request->answer_status == 200)
+        time_events(request);
+    if (request->api->shape == SHAPE_RESPONSES)
+        note_sequence(request, bytes);
+}
+
 static void sink_data(void *context, coord_slice bytes)
 {
     struct coord_request *request = context;
@@ -91,12 +107,12 @@ static void sink_data(void *context, coord_slice bytes)
     if (!request->exchange || !request->answer_begun || request->answer_over)
         return;
     if (request->answer_events)
-        note_tail(request, bytes);
+        note_events(request, bytes);
     if (request->first_byte_ns == 0)
         request->first_byte_ns = reactor_now(request->worker->reactor);
     queued = exchange_write(request->exchange, bytes);
-    if (queued >= request->generation->settings->response.buffer_high && request->relaying && !request->relaying->paused &&
-        request->relaying->leg) {
+    if (queued >= request->generation->settings->response.buffer_high && request->relaying &&
+        !request->relaying->paused && request->relaying->leg) {
         request->relaying->paused = true;
         leg_pause(request->relaying->leg);
     }
@@ -113,7 +129,7 @@ static void sink_end(void *context)
         exchange_end(request->exchange);
 }
 
-/* An event stream at an event's end gets one error event and a clean end; anything else is cut. */
+/* An event stream that stops at an event's end, for the worker and for the client, gets one error event and a clean end; anything else is cut. */
 static void sink_abort(void *context)
 {
     struct coord_request *request = context;
@@ -121,7 +137,9 @@ static void sink_abort(void *context)
     struct api_error error = {.status = request->failure.status,
                               .code = request->failure.code,
                               .message = request->failure.message,
-                              .request_id = request->id};
+                              .request_id = request->id,
+                              .response_id = coord_slice_of(request->response_id),
+                              .sequence = request->sequence + 1};
 
     if (!request->answer_begun && !request->cancelled && request->failure.class == ERROR_NONE) {
         request_fail(request, ERROR_INTERNAL, 500, NULL, "a response writer ended the answer without its head");
@@ -133,8 +151,9 @@ static void sink_abort(void *context)
     request->answer_aborted = true;
     if (!request->exchange)
         return;
-    if (request->answer_events && request->failure.class != ERROR_NONE && request->generation->settings->response.stream_error_event &&
-        at_event_boundary(request) && api_error_event(request->api, &error, &event)) {
+    if (request->answer_events && request->failure.class != ERROR_NONE &&
+        request->generation->settings->response.stream_error_event && tail_at_boundary(&request->answer_tail) &&
+        tail_at_boundary(&request->worker_tail) && api_error_event(request->api, &error, &event)) {
         exchange_write(request->exchange, buffer_slice(&event));
         exchange_end(request->exchange);
     } else {

@@ -190,7 +190,10 @@ static void blocking_done(struct offload_job *job)
 coord_status coord_offload(coord_request *request, void (*function)(void *argument), void *argument)
 {
     struct offload *pool = request->worker->service->offload;
-    struct blocking blocking = {.job = {.run = blocking_run, .done = blocking_done}, .request = request, .function = function, .argument = argument};
+    struct blocking blocking = {.job = {.run = blocking_run, .done = blocking_done},
+                                .request = request,
+                                .function = function,
+                                .argument = argument};
 
     if (request->cancelled)
         return COORD_CANCELLED;

@@ -18,9 +18,9 @@ struct coord_writer {
     struct coord_writer *all_next;
     bool saw_head;
     bool passed_head;
-    bool skipped;  /* takes no part any more */
-    bool over;     /* saw end or abort */
-    bool ended;    /* it passed an end, an abort or finished: nothing more leaves it */
+    bool skipped; /* takes no part any more */
+    bool over;    /* saw end or abort */
+    bool ended;   /* it passed an end, an abort or finished: nothing more leaves it */
 };
 
 static void head_into(struct chain *chain, struct coord_writer *writer, struct coord_head *head);
@@ -30,7 +30,8 @@ static void abort_into(struct chain *chain, struct coord_writer *writer);
 
 static bool rewrites(const struct coord_writer *writer) { return (writer->type.flags & COORD_WRITER_REWRITES) != 0; }
 
-void chain_init(struct chain *chain, coord_request *request, struct arena *arena, const struct chain_sink *sink, void *context)
+void chain_init(struct chain *chain, coord_request *request, struct arena *arena, const struct chain_sink *sink,
+                void *context)
 {
     *chain = (struct chain){.request = request, .arena = arena, .sink = sink, .context = context};
 }

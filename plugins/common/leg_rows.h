@@ -21,6 +21,8 @@ struct leg_row {
     const char *render_path; /* NULL: render makes no call */
     const char *prompt;      /* JSON Pointer of the member that holds the prompt */
     enum ids_in ids_in;
+    bool usage_on_request;      /* its streams hold usage only when stream_options asks for it */
+    const char *object;         /* the object that holds the caps; made if it is not there. NULL: the body */
     const char *const *caps;    /* set to 1 on a one-token leg */
     const char *const *ones;    /* set to 1 where present */
     const char *const *removed; /* removed */
@@ -40,6 +42,7 @@ const struct leg_row *leg_row_generate(void);
 coord_status leg_cap(coord_request *request, const struct leg_row *row, coord_document *body);
 
 /* Puts the request's token ids, if there are any, into the leg's body where its API has them. `params_at`: where the transfer params stand. */
-coord_status leg_add_token_ids(coord_request *request, const struct leg_row *row, coord_document *body, const char *params_at);
+coord_status leg_add_token_ids(coord_request *request, const struct leg_row *row, coord_document *body,
+                               const char *params_at);
 
 #endif

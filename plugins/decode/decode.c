@@ -4,21 +4,27 @@
  * The body is the client's, byte for byte, but for what the KV connector documents and, where configured, the token ids.
  * Sources: reference steps 7, decisions 10, 32, 38.
  */
-#include "common/leg_rows.h"
-
-#include <coordinator/plugin.h>
+#include "common/parity.h"
 
 #include <stdlib.h>
 
 struct decode {
     coord_connector *kv;
+    struct parity parity;
     bool forward_ids, retry;
 };
 
 static const coord_param PARAMS[] = {
-    {COORD_PARAM(STRING, "kv_connector", "How the KV cache gets from prefill to decode."), .fallback = "kv-shared-storage", .inherits = "kv_connector"},
-    {COORD_PARAM(BOOL, "forward_token_ids", "Whether decode gets the rendered ids on chat-shaped requests, too (kv_transfer_params.prompt_token_ids)."), .fallback = "false"},
-    {COORD_PARAM(BOOL, "retry_decode", "Whether the leg is repeated once when the worker closed without a byte of an answer."), .fallback = "false"},
+    {COORD_PARAM(STRING, "kv_connector", "How the KV cache gets from prefill to decode."),
+     .fallback = "kv-shared-storage", .inherits = "kv_connector"},
+    {COORD_PARAM(
+         BOOL, "forward_token_ids",
+         "Whether decode gets the rendered ids on chat-shaped requests, too (kv_transfer_params.prompt_token_ids)."),
+     .fallback = "false"},
+    {COORD_PARAM(BOOL, "retry_decode",
+                 "Whether the leg is repeated once when the worker closed without a byte of an answer."),
+     .fallback = "false"},
+    PARITY_PARAM,
 };
 
 static coord_status decode_create(const coord_config *config, void **state, coord_error *error)
@@ -29,19 +35,33 @@ static coord_status decode_create(const coord_config *config, void **state, coor
         return coord_error_set(error, "memory is short");
     if (coord_connector_open(config, "kv_connector", COORD_CONNECTOR_KV, &self->kv, error) != COORD_OK)
         goto fail;
-    if (coord_config_bool(config, "forward_token_ids", &self->forward_ids) != COORD_OK || coord_config_bool(config, "retry_decode", &self->retry) != COORD_OK) {
+    if (parity_create(&self->parity, config, error) != COORD_OK)
+        goto fail;
+    if (coord_config_bool(config, "forward_token_ids", &self->forward_ids) != COORD_OK ||
+        coord_config_bool(config, "retry_decode", &self->retry) != COORD_OK) {
         coord_error_set(error, "its params could not be read");
         goto fail;
     }
     if (coord_connector_flags(self->kv) & COORD_CONNECTOR_CONCURRENT) {
-        coord_error_set(error, "kv_connector %s needs prefill and decode in flight together: use the step prefill-decode", coord_connector_name(self->kv));
+        coord_error_set(error,
+                        "kv_connector %s needs prefill and decode in flight together: use the step prefill-decode",
+                        coord_connector_name(self->kv));
         goto fail;
     }
     *state = self;
     return COORD_OK;
 fail:
+    parity_destroy(&self->parity);
     free(self);
     return COORD_FAIL;
+}
+
+static void decode_destroy(void *state)
+{
+    struct decode *self = state;
+
+    parity_destroy(&self->parity);
+    free(self);
 }
 
 static coord_status decode_execute(void *state, coord_request *request)
@@ -51,6 +71,7 @@ static coord_status decode_execute(void *state, coord_request *request)
     const struct leg_row *row = leg_row_of(coord_request_api(request));
     coord_call *call = row ? coord_call_gateway_new(request, "decode", COORD_PHASE_DECODE) : NULL;
     coord_document *leg = call ? coord_document_clone_new(coord_request_body(request)) : NULL;
+    struct parity_plan *plan;
     coord_status status;
 
     if (!leg)
@@ -58,6 +79,9 @@ static coord_status decode_execute(void *state, coord_request *request)
     status = coord_connector_prepare_decode(self->kv, request, leg, params_at, call);
     if (status == COORD_OK && (self->forward_ids || row->ids_in != IDS_IN_KV_PARAMS))
         status = leg_add_token_ids(request, row, leg, params_at);
+    plan = status == COORD_OK ? parity_prepare(&self->parity, request, row, leg) : NULL;
+    if (!plan || parity_wrap(plan) != COORD_OK)
+        status = status == COORD_OK ? COORD_FAIL : status;
     if (status == COORD_OK && (coord_call_set_body(call, leg) != COORD_OK || coord_call_keep_query(call) != COORD_OK ||
                                (self->retry && coord_call_allow_repeat(call) != COORD_OK)))
         status = coord_fail(request, 500, NULL, "the decode call could not be made");
@@ -73,7 +97,8 @@ static const coord_step_type DECODE = {
     .provides = (const char *const[]){COORD_THING_ANSWER, NULL},
     .create = decode_create,
     .execute = decode_execute,
-    .destroy = free,
+    .destroy = decode_destroy,
 };
 
-COORD_PLUGIN(.name = "decode", .version = "0.1.0", .licence = "Apache-2.0", .steps = (const coord_step_type *const[]){&DECODE, NULL})
+COORD_PLUGIN(.name = "decode", .version = "0.1.0", .licence = "Apache-2.0",
+             .steps = (const coord_step_type *const[]){&DECODE, NULL})

@@ -11,4 +11,5 @@ static const coord_connector_type EC_SHARED_STORAGE = {
     .help = "Encoders and prefill share storage for encoder output.",
 };
 
-COORD_PLUGIN(.name = "ec-shared-storage", .version = "0.1.0", .licence = "Apache-2.0", .connectors = (const coord_connector_type *const[]){&EC_SHARED_STORAGE, NULL})
+COORD_PLUGIN(.name = "ec-shared-storage", .version = "0.1.0", .licence = "Apache-2.0",
+             .connectors = (const coord_connector_type *const[]){&EC_SHARED_STORAGE, NULL})

@@ -16,11 +16,9 @@ struct kv_nixl {
 };
 
 static const coord_param PARAMS[] = {
-    {COORD_PARAM(INT, "dp_size", "Data-parallel ranks of a worker; above 1 each leg is pinned to one by x-data-parallel-rank."),
-     .fallback = "1",
-     .inherits = "dp_size",
-     .minimum = 1,
-     .maximum = 65536},
+    {COORD_PARAM(INT, "dp_size",
+                 "Data-parallel ranks of a worker; above 1 each leg is pinned to one by x-data-parallel-rank."),
+     .fallback = "1", .inherits = "dp_size", .minimum = 1, .maximum = 65536},
 };
 
 static coord_status kv_nixl_create(const coord_config *config, void **state, coord_error *error)
@@ -60,11 +58,13 @@ static coord_status pin(coord_request *request, coord_call *call, uint64_t rank)
     return COORD_OK;
 }
 
-static coord_status prepare_prefill(void *state, coord_request *request, coord_document *body, const char *params_at, coord_call *call)
+static coord_status prepare_prefill(void *state, coord_request *request, coord_document *body, const char *params_at,
+                                    coord_call *call)
 {
     const struct kv_nixl *self = state;
-    static const coord_slice handshake = COORD_SLICE("{\"do_remote_decode\":true,\"do_remote_prefill\":false,\"remote_engine_id\":null,"
-                                                     "\"remote_block_ids\":null,\"remote_host\":null,\"remote_port\":null}");
+    static const coord_slice handshake =
+        COORD_SLICE("{\"do_remote_decode\":true,\"do_remote_prefill\":false,\"remote_engine_id\":null,"
+                    "\"remote_block_ids\":null,\"remote_host\":null,\"remote_port\":null}");
     coord_status status = coord_fail_member(request, coord_document_set(body, params_at, handshake), params_at, NULL);
 
     if (status != COORD_OK || self->dp_size == 1)
@@ -78,7 +78,8 @@ static coord_status read_prefill(void *state, coord_request *request, coord_docu
 
     (void)state;
     (void)call;
-    if (coord_document_type(answer, "/kv_transfer_params") != COORD_JSON_OBJECT || coord_document_count(answer, "/kv_transfer_params") == 0 ||
+    if (coord_document_type(answer, "/kv_transfer_params") != COORD_JSON_OBJECT ||
+        coord_document_count(answer, "/kv_transfer_params") == 0 ||
         coord_document_get(answer, "/kv_transfer_params", &params) != COORD_OK)
         return COORD_OK;
     if (coord_request_set_kv_params(request, params) != COORD_OK)
@@ -87,7 +88,8 @@ static coord_status read_prefill(void *state, coord_request *request, coord_docu
 }
 
 /* The rank that prefill named, if it is one; else the same hash as for prefill. */
-static uint64_t decode_rank(const struct kv_nixl *self, coord_request *request, coord_document *body, const char *params_at)
+static uint64_t decode_rank(const struct kv_nixl *self, coord_request *request, coord_document *body,
+                            const char *params_at)
 {
     uint64_t rank = 0;
     char at[128];
@@ -109,7 +111,8 @@ static coord_status set_flags(coord_document *body, const char *params_at)
     return status == COORD_OK ? coord_document_set(body, at, (coord_slice)COORD_SLICE("true")) : status;
 }
 
-static coord_status prepare_decode(void *state, coord_request *request, coord_document *body, const char *params_at, coord_call *call)
+static coord_status prepare_decode(void *state, coord_request *request, coord_document *body, const char *params_at,
+                                   coord_call *call)
 {
     const struct kv_nixl *self = state;
     coord_slice params;
@@ -141,4 +144,5 @@ static const coord_connector_type KV_NIXL = {
     .prepare_decode = prepare_decode,
 };
 
-COORD_PLUGIN(.name = "kv-nixl", .version = "0.1.0", .licence = "Apache-2.0", .connectors = (const coord_connector_type *const[]){&KV_NIXL, NULL})
+COORD_PLUGIN(.name = "kv-nixl", .version = "0.1.0", .licence = "Apache-2.0",
+             .connectors = (const coord_connector_type *const[]){&KV_NIXL, NULL})

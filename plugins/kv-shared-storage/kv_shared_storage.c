@@ -4,7 +4,8 @@
  */
 #include <coordinator/plugin.h>
 
-static coord_status prepare_prefill(void *state, coord_request *request, coord_document *body, const char *params_at, coord_call *call)
+static coord_status prepare_prefill(void *state, coord_request *request, coord_document *body, const char *params_at,
+                                    coord_call *call)
 {
     static const coord_slice flags = COORD_SLICE("{\"do_remote_decode\":true,\"do_remote_prefill\":false}");
 
@@ -13,7 +14,8 @@ static coord_status prepare_prefill(void *state, coord_request *request, coord_d
     return coord_fail_member(request, coord_document_set(body, params_at, flags), params_at, NULL);
 }
 
-static coord_status prepare_decode(void *state, coord_request *request, coord_document *body, const char *params_at, coord_call *call)
+static coord_status prepare_decode(void *state, coord_request *request, coord_document *body, const char *params_at,
+                                   coord_call *call)
 {
     static const coord_slice flags = COORD_SLICE("{\"do_remote_decode\":false,\"do_remote_prefill\":true}");
 
@@ -31,4 +33,5 @@ static const coord_connector_type KV_SHARED_STORAGE = {
     .prepare_decode = prepare_decode,
 };
 
-COORD_PLUGIN(.name = "kv-shared-storage", .version = "0.1.0", .licence = "Apache-2.0", .connectors = (const coord_connector_type *const[]){&KV_SHARED_STORAGE, NULL})
+COORD_PLUGIN(.name = "kv-shared-storage", .version = "0.1.0", .licence = "Apache-2.0",
+             .connectors = (const coord_connector_type *const[]){&KV_SHARED_STORAGE, NULL})

@@ -9,6 +9,7 @@
 
 #include <coordinator/metric.h>
 #include <coordinator/plugin.h>
+#include <coordinator/usage.h>
 
 #include <stdlib.h>
 
@@ -21,15 +22,19 @@ struct prefill {
 static const char *const PLACES[] = {"top_level", "extra_args", NULL};
 
 static const coord_param PARAMS[] = {
-    {COORD_PARAM(STRING, "kv_connector", "How the KV cache gets from prefill to decode."), .fallback = "kv-shared-storage", .inherits = "kv_connector"},
-    {COORD_PARAM(STRING, "ec_connector", "How encoder output gets to prefill."), .fallback = "ec-shared-storage", .inherits = "ec_connector"},
-    {COORD_PARAM(BOOL, "use_openai_format", "Whether the leg has the client's format (true) or is a tokens-in generate request (false)."),
-     .fallback = "true",
-     .inherits = "use_openai_format"},
-    {COORD_PARAM(BOOL, "require_kv_transfer", "Whether an answer without transfer params is a 502 instead of a recomputation by decode."), .fallback = "false"},
-    {COORD_PARAM(ENUM, "transfer_params_in", "Where transfer params stand in a generate request; extra_args is for older engines."),
-     .fallback = "top_level",
-     .choices = PLACES},
+    {COORD_PARAM(STRING, "kv_connector", "How the KV cache gets from prefill to decode."),
+     .fallback = "kv-shared-storage", .inherits = "kv_connector"},
+    {COORD_PARAM(STRING, "ec_connector", "How encoder output gets to prefill."), .fallback = "ec-shared-storage",
+     .inherits = "ec_connector"},
+    {COORD_PARAM(BOOL, "use_openai_format",
+                 "Whether the leg has the client's format (true) or is a tokens-in generate request (false)."),
+     .fallback = "true", .inherits = "use_openai_format"},
+    {COORD_PARAM(BOOL, "require_kv_transfer",
+                 "Whether an answer without transfer params is a 502 instead of a recomputation by decode."),
+     .fallback = "false"},
+    {COORD_PARAM(ENUM, "transfer_params_in",
+                 "Where transfer params stand in a generate request; extra_args is for older engines."),
+     .fallback = "top_level", .choices = PLACES},
 };
 
 static const coord_metric_type MISSING = {
@@ -57,7 +62,9 @@ static coord_status prefill_create(const coord_config *config, void **state, coo
         goto fail;
     }
     if (coord_connector_flags(self->kv) & COORD_CONNECTOR_CONCURRENT) {
-        coord_error_set(error, "kv_connector %s needs prefill and decode in flight together: use the step prefill-decode", coord_connector_name(self->kv));
+        coord_error_set(error,
+                        "kv_connector %s needs prefill and decode in flight together: use the step prefill-decode",
+                        coord_connector_name(self->kv));
         goto fail;
     }
     self->in_extra_args = place == 1;
@@ -128,7 +135,8 @@ static coord_document *build_generate(coord_request *request, coord_document *bo
     return built;
 }
 
-static coord_document *build_body(const struct prefill *self, coord_request *request, const struct leg_row *row, bool tokens_in)
+static coord_document *build_body(const struct prefill *self, coord_request *request, const struct leg_row *row,
+                                  bool tokens_in)
 {
     coord_document *body = coord_request_body(request);
     coord_document *leg = tokens_in ? build_generate(request, body) : coord_document_clone_new(body);
@@ -146,7 +154,8 @@ static coord_document *build_body(const struct prefill *self, coord_request *req
 }
 
 /* Makes room for `extra_args` where transfer params stand there; the client's other ones stay. */
-static const char *place_params(const struct prefill *self, coord_request *request, coord_document *leg, const struct leg_row *row)
+static const char *place_params(const struct prefill *self, coord_request *request, coord_document *leg,
+                                const struct leg_row *row)
 {
     static const char extra[] = "/sampling_params/extra_args";
     int32_t type;
@@ -155,7 +164,8 @@ static const char *place_params(const struct prefill *self, coord_request *reque
         return "/kv_transfer_params";
     type = coord_document_type(leg, extra);
     if (type == COORD_JSON_ABSENT || type == COORD_JSON_NULL) {
-        if (coord_fail_member(request, coord_document_set(leg, extra, (coord_slice)COORD_SLICE("{}")), extra, NULL) != COORD_OK)
+        if (coord_fail_member(request, coord_document_set(leg, extra, (coord_slice)COORD_SLICE("{}")), extra, NULL) !=
+            COORD_OK)
             return NULL;
     } else if (type != COORD_JSON_OBJECT) {
         coord_fail(request, 400, NULL, "%s must be an object", extra);
@@ -167,30 +177,35 @@ static const char *place_params(const struct prefill *self, coord_request *reque
 /* Decision 36. */
 static coord_status note_missing(const struct prefill *self, coord_request *request, coord_call *call)
 {
-    coord_slice model = coord_request_model(request), params;
+    coord_slice model = coord_request_model_label(request), params;
 
-    if (!(coord_connector_flags(self->kv) & COORD_CONNECTOR_READS_ANSWER) || coord_request_kv_params(request, &params) == COORD_OK)
+    if (!(coord_connector_flags(self->kv) & COORD_CONNECTOR_READS_ANSWER) ||
+        coord_request_kv_params(request, &params) == COORD_OK)
         return COORD_OK;
-    if (model.size == 0)
-        model = coord_slice_of("unknown");
     coord_metric_add(self->missing, 1, &model);
     if (self->require_transfer)
         return coord_call_fail_answer(call, "no kv_transfer_params, and require_kv_transfer is set");
     coord_logf(request, COORD_LOG_WARNING,
-               "prefill answered without usable kv_transfer_params: decode will compute the prompt again; check the prefill worker's KV connector");
+               "prefill answered without usable kv_transfer_params: decode will compute the prompt again; check the "
+               "prefill worker's KV connector");
     return COORD_OK;
 }
 
-static coord_status read_answer(const struct prefill *self, coord_request *request, coord_call *call)
+static coord_status read_answer(const struct prefill *self, coord_request *request, const struct leg_row *row,
+                                coord_call *call)
 {
     coord_status status = coord_call_require_ok(call);
+    coord_usage usage = {.size = sizeof usage};
     coord_document *answer;
 
     if (status != COORD_OK)
         return status;
     answer = coord_call_document(call);
-    if (!answer || (coord_document_type(answer, "") != COORD_JSON_OBJECT && coord_document_type(answer, "") != COORD_JSON_NULL))
+    if (!answer ||
+        (coord_document_type(answer, "") != COORD_JSON_OBJECT && coord_document_type(answer, "") != COORD_JSON_NULL))
         return coord_call_fail_answer(call, "a JSON object is due");
+    if (coord_usage_read(row->api, coord_call_body(call), &usage) == COORD_OK)
+        coord_request_note_usage(request, COORD_PHASE_PREFILL, &usage);
     status = coord_connector_read_prefill(self->kv, request, answer, call);
     return status == COORD_OK ? note_missing(self, request, call) : status;
 }
@@ -219,13 +234,15 @@ static coord_status prefill_execute(void *state, coord_request *request)
         status = coord_connector_prepare_prefill(self->ec, request, leg, "/ec_transfer_params", call);
     if (status == COORD_OK)
         status = leg_add_token_ids(request, row, leg, at);
-    if (status == COORD_OK && (coord_call_set_path(call, coord_slice_of(row->path)) != COORD_OK || coord_call_set_body(call, leg) != COORD_OK ||
-                               coord_call_allow_repeat(call) != COORD_OK || coord_call_capture_headers(call) != COORD_OK))
+    if (status == COORD_OK &&
+        (coord_call_set_path(call, coord_slice_of(row->path)) != COORD_OK ||
+         coord_call_set_body(call, leg) != COORD_OK || coord_call_allow_repeat(call) != COORD_OK ||
+         coord_call_capture_headers(call) != COORD_OK))
         status = coord_fail(request, 500, NULL, "the prefill call could not be made");
     coord_document_free(leg);
     if (status == COORD_OK)
         status = coord_call_run(call);
-    return status == COORD_OK ? read_answer(self, request, call) : status;
+    return status == COORD_OK ? read_answer(self, request, row, call) : status;
 }
 
 static const coord_step_type PREFILL = {
@@ -239,4 +256,5 @@ static const coord_step_type PREFILL = {
     .destroy = free,
 };
 
-COORD_PLUGIN(.name = "prefill", .version = "0.1.0", .licence = "Apache-2.0", .steps = (const coord_step_type *const[]){&PREFILL, NULL})
+COORD_PLUGIN(.name = "prefill", .version = "0.1.0", .licence = "Apache-2.0",
+             .steps = (const coord_step_type *const[]){&PREFILL, NULL})

@@ -29,6 +29,9 @@ COORD_API int32_t coord_request_api(const coord_request *request);       /* COOR
 COORD_API coord_slice coord_request_path(const coord_request *request);  /* cleaned, without the query */
 COORD_API coord_slice coord_request_query(const coord_request *request); /* without '?' */
 
+/* The model as a metric label: at most 1,000 distinct ones a process, then "other"; "unknown" when absent. Lives as long as the process. */
+COORD_API coord_slice coord_request_model_label(const coord_request *request);
+
 /* The client's header: first value of that name (case does not matter). COORD_OK or COORD_ABSENT. */
 COORD_API coord_status coord_request_header(const coord_request *request, const char *name,
                                             coord_slice *value) COORD_MUST_CHECK;

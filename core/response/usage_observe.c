@@ -1,0 +1,144 @@
+/* The observer of usage (coordinator/usage.h): looks on the side, from events as they pass or from a bounded copy of a JSON
+ * body that is read at its end. */
+#include "response/usage_writer.h"
+
+#include "runtime/buffer.h"
+
+#include <stdlib.h>
+
+struct observer {
+    coord_usage_seen *seen;
+    void *argument;
+    coord_usage usage;
+    enum answer_form form;
+    coord_sse *sse;     /* FORM_EVENTS; made when it is needed */
+    struct buffer body; /* FORM_JSON */
+    bool blind;         /* over the limit, or memory is short: it looks no more */
+};
+
+enum answer_form usage_form(const coord_head *head)
+{
+    int32_t status = coord_head_status(head);
+
+    if (status < 200 || status >= 300 || status == 204)
+        return FORM_OTHER;
+    if (coord_head_is_event_stream(head))
+        return FORM_EVENTS;
+    return coord_head_is_json(head) ? FORM_JSON : FORM_OTHER;
+}
+
+/* A blank line at the end: LF LF, or CR LF CR LF. A stream of lone CRs goes the slow way. */
+static bool ends_an_event(coord_slice piece)
+{
+    const char *end = piece.data + piece.size;
+
+    if (piece.size < 2 || end[-1] != '\n')
+        return false;
+    return end[-2] == '\n' || (piece.size >= 4 && end[-2] == '\r' && end[-3] == '\n');
+}
+
+bool usage_can_skip(const coord_sse *sse, coord_slice piece)
+{
+    return (!sse || (coord_sse_at_boundary(sse) && coord_sse_rest(sse).size == 0)) && ends_an_event(piece) &&
+           !coord_usage_maybe(piece);
+}
+
+static void observe_head(coord_writer *writer, coord_head *head)
+{
+    struct observer *self = coord_writer_state(writer);
+
+    self->form = usage_form(head);
+    self->body.limit = usage_limit(coord_writer_request(writer));
+}
+
+static void look(struct observer *self, coord_writer *writer, const coord_sse_event *event)
+{
+    if (event->has_data && coord_usage_maybe(event->data))
+        (void)coord_usage_read(coord_request_api(coord_writer_request(writer)), event->data, &self->usage);
+}
+
+static void observe_events(struct observer *self, coord_writer *writer, coord_slice bytes)
+{
+    coord_sse_event event = {.size = sizeof event};
+
+    if (usage_can_skip(self->sse, bytes))
+        return;
+    if (!self->sse)
+        self->sse = coord_sse_new(usage_limit(coord_writer_request(writer)));
+    if (!self->sse || coord_sse_feed(self->sse, bytes) != COORD_OK) {
+        self->blind = true;
+        return;
+    }
+    while (coord_sse_next(self->sse, &event) == COORD_OK)
+        look(self, writer, &event);
+}
+
+static void observe_data(coord_writer *writer, coord_slice bytes)
+{
+    struct observer *self = coord_writer_state(writer);
+
+    if (self->blind)
+        return;
+    if (self->form == FORM_EVENTS)
+        observe_events(self, writer, bytes);
+    else if (self->form == FORM_JSON && !buffer_append_slice(&self->body, bytes))
+        self->blind = true;
+}
+
+static void tell(struct observer *self, coord_writer *writer)
+{
+    if (self->seen)
+        self->seen(coord_writer_request(writer), &self->usage, self->argument);
+    self->seen = NULL;
+}
+
+static void observe_end(coord_writer *writer)
+{
+    struct observer *self = coord_writer_state(writer);
+    coord_sse_event event = {.size = sizeof event};
+
+    if (self->form == FORM_JSON && !self->blind && coord_usage_maybe(buffer_slice(&self->body)))
+        (void)coord_usage_read(coord_request_api(coord_writer_request(writer)), buffer_slice(&self->body),
+                               &self->usage);
+    while (self->sse && !self->blind && coord_sse_last(self->sse, &event) == COORD_OK)
+        look(self, writer, &event);
+    tell(self, writer);
+}
+
+static void observe_abort(coord_writer *writer) { tell(coord_writer_state(writer), writer); }
+
+static void observe_free(coord_writer *writer)
+{
+    struct observer *self = coord_writer_state(writer);
+
+    coord_sse_free(self->sse);
+    buffer_release(&self->body);
+    free(self);
+}
+
+static const coord_writer_type OBSERVER = {
+    .size = sizeof OBSERVER,
+    .flags = COORD_WRITER_READS_BODY,
+    .name = "usage-observer",
+    .head = observe_head,
+    .data = observe_data,
+    .end = observe_end,
+    .abort = observe_abort,
+    .free = observe_free,
+};
+
+coord_status coord_usage_observe(coord_request *request, coord_usage_seen *seen, void *argument)
+{
+    struct observer *self = calloc(1, sizeof *self);
+    coord_status status;
+
+    if (!self)
+        return COORD_NO_MEMORY;
+    self->seen = seen;
+    self->argument = argument;
+    self->usage.size = sizeof self->usage;
+    status = coord_request_wrap(request, &OBSERVER, self);
+    if (status != COORD_OK)
+        free(self);
+    return status;
+}
