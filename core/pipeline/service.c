@@ -18,7 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MS = 1000000, CONNECTIONS_WITHOUT_LIMIT = 65536, OFFLOAD_QUEUE = 1024, LAST_WORDS_MS = 1000, UNWINDING_MS = 3000 };
+enum {
+    MS = 1000000,
+    CONNECTIONS_WITHOUT_LIMIT = 65536,
+    OFFLOAD_QUEUE = 1024,
+    LAST_WORDS_MS = 1000,
+    UNWINDING_MS = 3000
+};
 
 /* ---- A worker's thread ---- */
 

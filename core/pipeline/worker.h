@@ -37,7 +37,7 @@ struct worker {
     struct coord_request *live;    /* every request that is not finished */
     struct coord_request *kept;    /* finished ones, their memory kept for the next */
     size_t kept_count, live_count, background_count;
-    struct hook ending;            /* stops the reactor once nothing is left to do */
+    struct hook ending; /* stops the reactor once nothing is left to do */
     struct task announce_task, close_task, stop_task, abort_task;
     bool closing; /* its listener is closed: it ends with its last request */
 };
@@ -59,7 +59,7 @@ struct service {
     _Atomic bool ready;   /* loaded, and not draining */
     _Atomic unsigned cut; /* answers cut at shutdown */
     bool hurried;         /* a second signal came: the process ends without waiting for its threads */
-    int ended;          /* eventfd: a worker's thread has ended */
+    int ended;            /* eventfd: a worker's thread has ended */
 
     pthread_mutex_t lock; /* of what follows: starting up */
     pthread_cond_t changed;

@@ -18,7 +18,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ROOM = 32768, TAIL = 512, LONGEST_MS = 60000, MAX_MESSAGES = 20, IDLE_EACH = 10 + 10 /* connections that a reactor keeps to gateway and render */ };
+enum {
+    ROOM = 32768,
+    TAIL = 512,
+    LONGEST_MS = 60000,
+    MAX_MESSAGES = 20,
+    IDLE_EACH = 10 + 10 /* connections that a reactor keeps to gateway and render */
+};
 
 enum kind { KIND_LOAD, KIND_SLOW };
 
@@ -76,7 +82,7 @@ struct stream {
     int64_t length, body;
     char tail[TAIL];
     size_t tail_size;
-    bool waiting; /* slow: not looked at for now */
+    bool waiting;       /* slow: not looked at for now */
     char size_line[32]; /* of a chunk, as far as it has come */
     size_t size_line_size, chunk_left;
     int chunk_end; /* bytes of the CRLF behind a chunk that are still to come */
@@ -451,7 +457,8 @@ static size_t client_connections(void)
     while ((line = strsep(&rest, "\n")) != NULL) {
         unsigned port = 0, state = 0;
 
-        if (sscanf(line, " %*d: %*8x:%4x %*8x:%*4x %2x", &port, &state) == 2 && port == deployed.port && (state == 1 || state == 8))
+        if (sscanf(line, " %*d: %*8x:%4x %*8x:%*4x %2x", &port, &state) == 2 && port == deployed.port &&
+            (state == 1 || state == 8))
             count++;
     }
     text_free(&table);
@@ -487,7 +494,8 @@ static void run(void **state)
     snprintf(runtime, sizeof runtime, "  reactors: %ld", options.reactors);
     deploy(&(struct plan){.runtime = runtime,
                           .gateway = "  max_idle_conns_per_host: 10",
-                          .steps = "    - type: render\n      params: {address: \"@\", max_idle_conns_per_host: 10}\n    - type: prefill\n    - type: decode\n",
+                          .steps = "    - type: render\n      params: {address: \"@\", max_idle_conns_per_host: 10}\n  "
+                                   "  - type: prefill\n    - type: decode\n",
                           .top = "log_level: 2",
                           .sim_flags = options.kind == KIND_SLOW
                                            ? (const char *const[]){"--tokens", "2000", NULL}
