@@ -17,7 +17,7 @@ for example in hello-step writer-shout; do
         cmake -S "$work/src" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$compiler" \
             -DCMAKE_C_FLAGS="$warnings $sanitize" >/dev/null
         cmake --build "$work/build" >/dev/null
-        ctest --test-dir "$work/build" --output-on-failure --quiet
+        ctest --test-dir "$work/build" --output-on-failure >"$work/log" || { cat "$work/log"; exit 1; }
         PKG_CONFIG_PATH=$pkgconfig make -C "$work/src" CC="$compiler" CFLAGS="-O1 $warnings $sanitize" check
         for plugin in "$work"/build/*.so "$work"/src/*.so; do
             LD_LIBRARY_PATH=$(dirname "$pkgconfig") COORDINATOR_PLUGIN_PATH= "$work/prefix/bin/coordinator" steps >/dev/null

@@ -16,7 +16,7 @@ made=$(mktemp)
 trap 'rm -f "$made"' EXIT
 exported "$library" >"$made"
 if ! diff -u "$list" "$made"; then
-    echo "$library exports other symbols than $list: within an ABI major they are only added, in a new version node"
+    echo "$library exports other symbols than $list; once released, they are only added, in a new version node. To keep the change: $0 $library >$list"
     exit 1
 fi
 for plugin in "$@"; do
