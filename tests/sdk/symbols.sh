@@ -4,7 +4,7 @@
 set -eu
 library=$1
 exported() {
-    nm -D --defined-only --with-symbol-versions "$1" | awk '$2 != "A" {print $3}' | sed 's/@@/ /' | LC_ALL=C sort
+    nm -D --defined-only --with-symbol-versions "$1" | awk '$2 != "A" && $3 !~ /^__odr_asan/ {print $3}' | sed 's/@@/ /' | LC_ALL=C sort
 }
 if [ $# -eq 1 ]; then
     exported "$library"
