@@ -17,7 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { WATCHED = EPOLLRDHUP | EPOLLET };
+static const uint32_t WATCHED = EPOLLRDHUP | EPOLLET;
 
 #define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
@@ -138,13 +138,22 @@ void connection_resume(struct connection *connection)
 void connection_shut(struct connection *connection) { shutdown(descriptor(connection), SHUT_RDWR); }
 
 /*
- * When a reader fails after a write, the library (0.9.75) ends the request but forgets the connection, and its descriptor,
- * until something happens to it, which may be never. Connections with a timeout of their own it looks at in every run.
+ * The library (0.9.75) forgets connections now and then, and their descriptors: when a reader fails after a write, or after
+ * an error answer of its own. It ends the request and looks at the connection again only when something happens to it, which
+ * may be never. Those with a timeout of their own it looks at in every run, and closes them then.
  */
 void connection_forsaken(struct connection *connection)
 {
+    connection->forsaken = true;
     MHD_set_connection_option(connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
     connection->server->daemon_ready = true;
+}
+
+void connection_wanted(struct connection *connection)
+{
+    if (connection->forsaken)
+        MHD_set_connection_option(connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
+    connection->forsaken = false;
 }
 
 /* Past the library */
@@ -181,6 +190,14 @@ static bool want_writable(struct connection *connection, bool want)
            reactor_rewatch(connection->server->reactor, &connection->watch, events);
 }
 
+/* The client learns that nothing follows, and is listened to until it has closed as well. */
+static void shut_writing(struct connection *connection, gnutls_session_t tls, bool failed)
+{
+    if (tls && !failed)
+        gnutls_bye(tls, GNUTLS_SHUT_WR);
+    shutdown(descriptor(connection), failed ? SHUT_RDWR : SHUT_WR);
+}
+
 void connection_send_direct(struct connection *connection)
 {
     gnutls_session_t tls = session(connection);
@@ -198,11 +215,11 @@ void connection_send_direct(struct connection *connection)
     }
     buffer_release(&connection->direct);
     want_writable(connection, false);
-    if (tls && !failed)
-        gnutls_bye(tls, GNUTLS_SHUT_WR);
-    shutdown(descriptor(connection), failed ? SHUT_RDWR : SHUT_WR);
-    if (connection->exchange)
-        exchange_direct_done(connection->exchange, !failed);
+    if (!connection->exchange)
+        return;
+    if (connection->exchange->phase == PHASE_DIRECT)
+        shut_writing(connection, tls, failed);
+    exchange_direct_done(connection->exchange, !failed);
 }
 
 /* Life */
@@ -218,10 +235,13 @@ static void ready(struct watch *watch, uint32_t events)
         connection_send_direct(connection);
         exchange = connection->exchange;
     }
-    /* Without an exchange the library is reading and sees it itself. Who has nothing left to do for the client cannot stop. */
-    if (!exchange || !exchange->headed)
+    if (!connection->fin)
         return;
-    if (connection->broken || (!connection->server->options.keep_half_closed && !exchange->ended))
+    if (!exchange || !exchange->headed || exchange->finished) { /* nobody to tell but the library */
+        connection_forsaken(connection);
+        return;
+    }
+    if (connection->broken || (connection->fin && !connection->server->options.keep_half_closed && !exchange->ended))
         exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
 }
 
