@@ -19,6 +19,8 @@
 
 enum { WATCHED = EPOLLRDHUP | EPOLLET };
 
+static const int64_t NUDGE_NS = 1000000, NUDGE_AGAIN_NS = 10000000;
+
 #define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
 static int descriptor(const struct connection *connection) { return connection->watch.fd; }
@@ -207,18 +209,46 @@ void connection_send_direct(struct connection *connection)
 
 /* Life */
 
+static bool library_reads(const struct connection *connection)
+{
+    const struct exchange *exchange = connection->exchange;
+
+    return !connection->suspended && (!exchange || (exchange->phase != PHASE_READY && exchange->phase != PHASE_REPLY));
+}
+
+/*
+ * The library (0.9.75) takes a read that did not fill its room for the last one until epoll tells of more. A FIN that was
+ * there before that read was told already, and is missed. Shutting the side that the client has shut tells again.
+ */
+static void nudge(struct timer *timer)
+{
+    struct connection *connection = CONTAINER(timer, struct connection, fin_timer);
+    struct exchange *exchange = connection->exchange;
+
+    if (exchange && exchange->headed && !connection->server->options.keep_half_closed) {
+        if (!exchange->ended)
+            exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
+    } else if (library_reads(connection)) {
+        shutdown(descriptor(connection), SHUT_RD);
+        reactor_arm(connection->server->reactor, timer, NUDGE_AGAIN_NS);
+    }
+}
+
 static void ready(struct watch *watch, uint32_t events)
 {
     struct connection *connection = CONTAINER(watch, struct connection, watch);
     struct exchange *exchange = connection->exchange;
+    bool fin = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
 
-    connection->fin = connection->fin || events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+    if (fin && !connection->fin)
+        reactor_arm(connection->server->reactor, &connection->fin_timer, NUDGE_NS);
+    connection->fin = connection->fin || fin;
     connection->broken = connection->broken || events & (EPOLLHUP | EPOLLERR);
     if (events & EPOLLOUT && connection->direct.size > 0 && !connection->broken) {
         connection_send_direct(connection);
         exchange = connection->exchange;
     }
-    /* Without an exchange the library is reading and sees it itself. Who has nothing left to do for the client cannot stop. */
+    /* Without an exchange the library is reading and sees it itself, if need be after a nudge. Who has nothing left to do for the client cannot stop. */
     if (!exchange || !exchange->headed)
         return;
     if (connection->broken || (!connection->server->options.keep_half_closed && !exchange->ended))
@@ -235,6 +265,7 @@ static struct connection *open_connection(struct server *server, struct MHD_Conn
     connection->server = server;
     connection->mhd = mhd;
     connection->timer.due = due;
+    connection->fin_timer.due = nudge;
     connection->watch.ready = ready;
     if (!reactor_watch(server->reactor, &connection->watch, info->connect_fd, WATCHED)) {
         free(connection);
@@ -260,6 +291,7 @@ static void close_connection(struct connection *connection)
     assert(!connection->suspended && !connection->exchange);
     reactor_unwatch(server->reactor, &connection->watch);
     reactor_disarm(server->reactor, &connection->timer);
+    reactor_disarm(server->reactor, &connection->fin_timer);
     buffer_release(&connection->direct);
     *connection->link = connection->next;
     if (connection->next)

@@ -41,6 +41,7 @@ struct connection {
     struct MHD_Connection *mhd;
     struct connection *next, **link;
     struct watch watch; /* for the client's FIN and RST, which the library does not see while it is suspended */
+    struct timer fin_timer; /* see connection.c, `nudge` */
     struct timer timer; /* fires no later than the deadline; a deadline that moved away is noticed then */
     int64_t deadline_ns;
     int64_t progress_ns; /* when the client last acknowledged something, as far as was looked */

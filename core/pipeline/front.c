@@ -22,6 +22,8 @@ void front_answer_error(struct visit *visit, int32_t status, const char *code, c
         !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), visit->id) ||
         !cors_allow(&headers, exchange_headers(visit->exchange), visit->worker->generation->settings) ||
         (allow && !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Allow"), coord_slice_of(allow))) ||
+        (status == 503 &&
+         !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Retry-After"), (coord_slice)COORD_SLICE("1"))) ||
         !api_error_body(visit->api, &error, &body) ||
         exchange_answer(visit->exchange, status, &headers, buffer_slice(&body)) != COORD_OK)
         exchange_abort(visit->exchange);

@@ -25,7 +25,7 @@ struct visit {
 /* Makes the visit of an exchange whose head has come. NULL: memory is short. */
 struct visit *front_visit(struct worker *worker, struct exchange *exchange);
 
-/* Answers with a JSON error of ours. `allow`: value of an Allow field, or NULL. */
+/* Answers with a JSON error of ours, a 503 with Retry-After. `allow`: value of an Allow field, or NULL. */
 void front_answer_error(struct visit *visit, int32_t status, const char *code, const char *allow, const char *message);
 
 /* Forwards an exchange that is no API of ours to the gateway, both ways streamed (decision 8). */

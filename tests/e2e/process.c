@@ -1,0 +1,195 @@
+/* Processes of the programs under test, and what the system tells of them; see harness.h. */
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_ENVIRONMENT = 256 };
+
+extern char **environ;
+
+void harness_select(void)
+{
+    if (getenv("E2E_ONLY"))
+        cmocka_set_test_filter(getenv("E2E_ONLY"));
+}
+
+static const char *of_environment(const char *name, const char *fallback)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : fallback;
+}
+
+const char *coordinator_program(void) { return of_environment("COORDINATOR_BIN", E2E_BUILD "/bin/coordinator"); }
+const char *worker_sim_program(void) { return of_environment("WORKER_SIM_BIN", E2E_BUILD "/bin/worker-sim"); }
+const char *plugin_folder(void) { return of_environment("COORDINATOR_PLUGIN_PATH", E2E_BUILD "/plugins"); }
+const char *test_plugin_folder(void) { return of_environment("TEST_PLUGIN_PATH", E2E_BUILD "/tests/plugins"); }
+
+/* Ours without COORDINATOR_… and proxies, then the additions. */
+static void make_environment(const char **made, const char *const *additions, char *plugin_path, size_t size)
+{
+    size_t count = 0;
+
+    for (char **at = environ; *at && count < MAX_ENVIRONMENT - 32; at++)
+        if (strncmp(*at, "COORDINATOR_", 12) != 0)
+            made[count++] = *at;
+    snprintf(plugin_path, size, "COORDINATOR_PLUGIN_PATH=%s", plugin_folder());
+    made[count++] = plugin_path;
+    for (; additions && *additions && count < MAX_ENVIRONMENT - 1; additions++)
+        made[count++] = *additions;
+    made[count] = NULL;
+}
+
+static pid_t spawn(const char *const *arguments, const char *const *environment, int output)
+{
+    const char *made[MAX_ENVIRONMENT];
+    char plugin_path[512];
+    pid_t pid;
+
+    make_environment(made, environment, plugin_path, sizeof plugin_path);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(output, 1);
+        dup2(output, 2);
+        execve(arguments[0], (char *const *)arguments, (char *const *)made);
+        dprintf(2, "%s: %s\n", arguments[0], strerror(errno));
+        _exit(127);
+    }
+    return pid;
+}
+
+void process_start(struct process *process, const char *log, const char *const *arguments,
+                   const char *const *environment)
+{
+    int output = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    assert_true(output >= 0);
+    *process = (struct process){0};
+    snprintf(process->log, sizeof process->log, "%s", log);
+    process->pid = spawn(arguments, environment, output);
+    close(output);
+}
+
+bool process_wait(struct process *process, int64_t ms)
+{
+    int64_t deadline = now_ms() + ms;
+    int status;
+
+    while (process->pid && !process->ended) {
+        pid_t got = waitpid(process->pid, &status, WNOHANG);
+
+        if (got == process->pid) {
+            process->ended = true;
+            process->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        } else if (now_ms() > deadline) {
+            return false;
+        } else {
+            pause_ms(1);
+        }
+    }
+    return true;
+}
+
+void process_signal(struct process *process, int signal)
+{
+    assert_true(process->pid > 0 && !process->ended);
+    assert_int_equal(kill(process->pid, signal), 0);
+}
+
+size_t process_descriptors(const struct process *process)
+{
+    char path[64];
+    size_t count = 0;
+    DIR *folder;
+
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)process->pid);
+    folder = opendir(path);
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+size_t process_rss_kib(const struct process *process)
+{
+    char path[64];
+    struct text text = {0};
+    const char *at;
+    size_t kib;
+
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)process->pid);
+    assert_true(file_read(path, &text));
+    at = strstr(text.data, "VmRSS:");
+    assert_non_null(at);
+    kib = strtoul(at + 6, NULL, 10);
+    text_free(&text);
+    return kib;
+}
+
+int64_t process_cpu_ms(const struct process *process)
+{
+    char path[64];
+    struct text text = {0};
+    const char *at;
+    unsigned long user = 0, system = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)process->pid);
+    assert_true(file_read(path, &text));
+    at = strrchr(text.data, ')');
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+    text_free(&text);
+    return (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
+}
+
+const char *process_log(const struct process *process)
+{
+    static struct text text;
+
+    file_read(process->log, &text);
+    return text.data;
+}
+
+int run_program(const char *const *arguments, const char *const *environment, struct text *output)
+{
+    char path[] = "/tmp/e2e-run-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    struct process process = {0};
+
+    assert_true(fd >= 0);
+    process.pid = spawn(arguments, environment, fd);
+    close(fd);
+    if (!process_wait(&process, PATIENCE_MS)) {
+        kill(process.pid, SIGKILL);
+        process_wait(&process, PATIENCE_MS);
+        unlink(path);
+        fail_msg("%s %s did not end", arguments[0], arguments[1]);
+    }
+    file_read(path, output);
+    unlink(path);
+    return process.code;
+}
+
+uint16_t free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
