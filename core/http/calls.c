@@ -35,7 +35,7 @@ bool exchange_answered(const struct exchange *exchange) { return exchange->answe
 
 bool exchange_is_gone(const struct exchange *exchange) { return exchange->gone; }
 
-size_t exchange_queued(const struct exchange *exchange) { return exchange_pending(exchange); }
+size_t exchange_queued(const struct exchange *exchange) { return exchange_unsent(exchange); }
 
 static void choose(struct exchange *exchange, enum exchange_choice choice)
 {
@@ -138,7 +138,7 @@ size_t exchange_write(struct exchange *exchange, coord_slice bytes)
     if (bytes.size > left)
         bytes.size = (size_t)left; /* more than was announced would be another answer's head */
     if (bytes.size == 0)
-        return exchange_pending(exchange);
+        return exchange_unsent(exchange);
     exchange->written += bytes.size;
     if (exchange->head_request || exchange->status == 204 || exchange->status == 304 || exchange->phase == PHASE_SENT)
         return 0;
@@ -147,11 +147,11 @@ size_t exchange_write(struct exchange *exchange, coord_slice bytes)
         server_work(exchange);
         return 0;
     }
-    if (exchange_pending(exchange) >= exchange->server->options.output_high)
+    if (exchange_unsent(exchange) >= exchange->server->options.output_high)
         exchange->high = true;
     if (!exchange->connection || exchange->connection->suspended || exchange->phase != PHASE_REPLY)
         server_work(exchange);
-    return exchange_pending(exchange);
+    return exchange_unsent(exchange);
 }
 
 void exchange_end(struct exchange *exchange)

@@ -17,9 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { WATCHED = EPOLLRDHUP | EPOLLET };
-
-static const int64_t NUDGE_NS = 1000000, NUDGE_AGAIN_NS = 10000000;
+static const uint32_t WATCHED = EPOLLRDHUP | EPOLLET;
 
 #define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
@@ -140,13 +138,22 @@ void connection_resume(struct connection *connection)
 void connection_shut(struct connection *connection) { shutdown(descriptor(connection), SHUT_RDWR); }
 
 /*
- * When a reader fails after a write, the library (0.9.75) ends the request but forgets the connection, and its descriptor,
- * until something happens to it, which may be never. Connections with a timeout of their own it looks at in every run.
+ * The library (0.9.75) forgets connections now and then, and their descriptors: when a reader fails after a write, or after
+ * an error answer of its own. It ends the request and looks at the connection again only when something happens to it, which
+ * may be never. Those with a timeout of their own it looks at in every run, and closes them then.
  */
 void connection_forsaken(struct connection *connection)
 {
+    connection->forsaken = true;
     MHD_set_connection_option(connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
     connection->server->daemon_ready = true;
+}
+
+void connection_wanted(struct connection *connection)
+{
+    if (connection->forsaken)
+        MHD_set_connection_option(connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
+    connection->forsaken = false;
 }
 
 /* Past the library */
@@ -183,6 +190,14 @@ static bool want_writable(struct connection *connection, bool want)
            reactor_rewatch(connection->server->reactor, &connection->watch, events);
 }
 
+/* The client learns that nothing follows, and is listened to until it has closed as well. */
+static void shut_writing(struct connection *connection, gnutls_session_t tls, bool failed)
+{
+    if (tls && !failed)
+        gnutls_bye(tls, GNUTLS_SHUT_WR);
+    shutdown(descriptor(connection), failed ? SHUT_RDWR : SHUT_WR);
+}
+
 void connection_send_direct(struct connection *connection)
 {
     gnutls_session_t tls = session(connection);
@@ -200,58 +215,33 @@ void connection_send_direct(struct connection *connection)
     }
     buffer_release(&connection->direct);
     want_writable(connection, false);
-    if (tls && !failed)
-        gnutls_bye(tls, GNUTLS_SHUT_WR);
-    shutdown(descriptor(connection), failed ? SHUT_RDWR : SHUT_WR);
-    if (connection->exchange)
-        exchange_direct_done(connection->exchange, !failed);
+    if (!connection->exchange)
+        return;
+    if (connection->exchange->phase == PHASE_DIRECT)
+        shut_writing(connection, tls, failed);
+    exchange_direct_done(connection->exchange, !failed);
 }
 
 /* Life */
-
-static bool library_reads(const struct connection *connection)
-{
-    const struct exchange *exchange = connection->exchange;
-
-    return !connection->suspended && (!exchange || (exchange->phase != PHASE_READY && exchange->phase != PHASE_REPLY));
-}
-
-/*
- * The library (0.9.75) takes a read that did not fill its room for the last one until epoll tells of more. A FIN that was
- * there before that read was told already, and is missed. Shutting the side that the client has shut tells again.
- */
-static void nudge(struct timer *timer)
-{
-    struct connection *connection = CONTAINER(timer, struct connection, fin_timer);
-    struct exchange *exchange = connection->exchange;
-
-    if (exchange && exchange->headed && !connection->server->options.keep_half_closed) {
-        if (!exchange->ended)
-            exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
-    } else if (library_reads(connection)) {
-        shutdown(descriptor(connection), SHUT_RD);
-        reactor_arm(connection->server->reactor, timer, NUDGE_AGAIN_NS);
-    }
-}
 
 static void ready(struct watch *watch, uint32_t events)
 {
     struct connection *connection = CONTAINER(watch, struct connection, watch);
     struct exchange *exchange = connection->exchange;
-    bool fin = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
 
-    if (fin && !connection->fin)
-        reactor_arm(connection->server->reactor, &connection->fin_timer, NUDGE_NS);
-    connection->fin = connection->fin || fin;
+    connection->fin = connection->fin || events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
     connection->broken = connection->broken || events & (EPOLLHUP | EPOLLERR);
     if (events & EPOLLOUT && connection->direct.size > 0 && !connection->broken) {
         connection_send_direct(connection);
         exchange = connection->exchange;
     }
-    /* Without an exchange the library is reading and sees it itself, if need be after a nudge. Who has nothing left to do for the client cannot stop. */
-    if (!exchange || !exchange->headed)
+    if (!connection->fin)
         return;
-    if (connection->broken || (!connection->server->options.keep_half_closed && !exchange->ended))
+    if (!exchange || !exchange->headed || exchange->finished) { /* nobody to tell but the library */
+        connection_forsaken(connection);
+        return;
+    }
+    if (connection->broken || (connection->fin && !connection->server->options.keep_half_closed && !exchange->ended))
         exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
 }
 
@@ -265,7 +255,6 @@ static struct connection *open_connection(struct server *server, struct MHD_Conn
     connection->server = server;
     connection->mhd = mhd;
     connection->timer.due = due;
-    connection->fin_timer.due = nudge;
     connection->watch.ready = ready;
     if (!reactor_watch(server->reactor, &connection->watch, info->connect_fd, WATCHED)) {
         free(connection);
@@ -291,7 +280,6 @@ static void close_connection(struct connection *connection)
     assert(!connection->suspended && !connection->exchange);
     reactor_unwatch(server->reactor, &connection->watch);
     reactor_disarm(server->reactor, &connection->timer);
-    reactor_disarm(server->reactor, &connection->fin_timer);
     buffer_release(&connection->direct);
     *connection->link = connection->next;
     if (connection->next)

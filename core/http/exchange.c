@@ -1,9 +1,6 @@
 /*
- * A request's life: what the library's callbacks and the turn-end hook do with it. The application's calls are in calls.c.
- * See exchange.h and the states there.
- *
- * Invariant: whoever leaves the library's handler without an answer and without having taken data has suspended the
- * connection; otherwise the library would call again at once, for ever.
+ * A request's life: how it begins, ends and is refused, and what the turn-end hook does for it. The library's handler is in
+ * request.c, the application's calls in calls.c. See exchange.h and the states there.
  */
 #include "exchange.h"
 
@@ -58,6 +55,8 @@ void *exchange_open(void *context, const char *target, struct MHD_Connection *mh
     server->exchanges = exchange;
     connection->exchange = exchange;
     connection->served = true;
+    if (server->options.keep_half_closed)
+        connection_wanted(connection);
     connection_wait(connection, WAIT_HEAD, server->options.read_timeout_ns);
     return exchange;
 }
@@ -81,36 +80,7 @@ void exchange_free(struct exchange *exchange)
     server->spare_count++;
 }
 
-/* Admission */
-
-static bool admit(struct exchange *exchange)
-{
-    struct server_budget *budget = exchange->server->options.budget;
-
-    if (!budget || exchange->in_budget)
-        return true;
-    if (atomic_fetch_add(&budget->requests, 1) >= budget->max_requests && budget->max_requests > 0) {
-        atomic_fetch_sub(&budget->requests, 1);
-        return false;
-    }
-    exchange->in_budget = true;
-    return true;
-}
-
-static bool admit_bytes(struct exchange *exchange, uint64_t size)
-{
-    struct server_budget *budget = exchange->server->options.budget;
-
-    if (!budget || exchange->budget_bytes >= size)
-        return true;
-    size -= exchange->budget_bytes;
-    if (atomic_fetch_add(&budget->bytes, size) + size > budget->max_bytes && budget->max_bytes > 0) {
-        atomic_fetch_sub(&budget->bytes, size);
-        return false;
-    }
-    exchange->budget_bytes += size;
-    return true;
-}
+/* Ends */
 
 static void leave_budget(struct exchange *exchange)
 {
@@ -124,8 +94,6 @@ static void leave_budget(struct exchange *exchange)
     exchange->in_budget = false;
     exchange->budget_bytes = 0;
 }
-
-/* Ends */
 
 void exchange_finish(struct exchange *exchange, bool complete)
 {
@@ -182,7 +150,7 @@ void exchange_refuse(struct exchange *exchange, enum exchange_refusal why, const
 }
 
 /* An answer while the request still comes: past the library (decision 67). */
-static void answer_directly(struct exchange *exchange)
+void exchange_answer_directly(struct exchange *exchange)
 {
     struct connection *connection = exchange->connection;
 
@@ -199,6 +167,13 @@ static void answer_directly(struct exchange *exchange)
 
 void exchange_direct_done(struct exchange *exchange, bool whole)
 {
+    if (exchange->phase != PHASE_DIRECT) { /* a stream that the socket had no room for */
+        if (whole)
+            server_work(exchange);
+        else
+            exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
+        return;
+    }
     exchange->phase = PHASE_LINGER;
     if (!whole && exchange->headed && !exchange->aborted && !exchange->gone)
         exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
@@ -208,267 +183,10 @@ void exchange_direct_done(struct exchange *exchange, bool whole)
 }
 
 /* True when the answer has to go out although the request has not ended, and can. */
-static bool answers_early(const struct exchange *exchange)
+bool exchange_answers_early(const struct exchange *exchange)
 {
     return exchange->answered && exchange->ended && !exchange->truncated && !exchange->cut &&
            exchange_pending(exchange) <= DIRECT_LIMIT;
-}
-
-/* The handler */
-
-static enum MHD_Result hold(struct exchange *exchange)
-{
-    connection_wait(exchange->connection, WAIT_NOTHING, 0);
-    connection_suspend(exchange->connection);
-    return MHD_YES;
-}
-
-/* Nothing of such an answer is sent before it is known that it ends well. */
-static bool waits_for_end(const struct exchange *exchange)
-{
-    return exchange->length == 0 || exchange->head_request || exchange->status == 204 || exchange->status == 304;
-}
-
-static bool can_reply(const struct exchange *exchange)
-{
-    return exchange->answered && (exchange->ended || !waits_for_end(exchange));
-}
-
-/* The request is whole: answers if an answer is there. */
-static enum MHD_Result reply_or_hold(struct exchange *exchange)
-{
-    if (exchange->too_large)
-        exchange_refuse(exchange, EXCHANGE_HEAD_TOO_LARGE, "the answer's head does not fit the connection's memory");
-    if (exchange->cut || (exchange->truncated && waits_for_end(exchange)))
-        return MHD_NO;
-    if (exchange->answered && can_reply(exchange))
-        return reply_queue(exchange);
-    /*
-     * The library asks again in its next run, and only then is it suspended: an answer of the same turn needs no
-     * suspending at all, and a connection that was suspended while reading would be read again when it is resumed, and
-     * closed if the client had half-closed it.
-     */
-    if (!exchange->asked) {
-        exchange->asked = true;
-        return MHD_YES;
-    }
-    return hold(exchange);
-}
-
-/* What goes on after the application has seen the head or a piece, while more of the request is to come. */
-static enum MHD_Result go_on_reading(struct exchange *exchange)
-{
-    if (exchange->too_large)
-        exchange_refuse(exchange, EXCHANGE_HEAD_TOO_LARGE, "the answer's head does not fit the connection's memory");
-    if (exchange->truncated)
-        exchange->cut = true; /* nothing of it was sent yet */
-    if (!exchange->cut && answers_early(exchange))
-        answer_directly(exchange);
-    return exchange->cut ? MHD_NO : MHD_YES;
-}
-
-static enum MHD_Result collect(void *context, enum MHD_ValueKind kind, const char *name, size_t name_size,
-                               const char *value, size_t value_size)
-{
-    struct exchange *exchange = context;
-    coord_slice borrowed = {value, value ? value_size : 0};
-
-    (void)kind;
-    if (headers_add_borrowed(&exchange->headers, (coord_slice){name, name_size}, borrowed))
-        return MHD_YES;
-    exchange->cut = true;
-    return MHD_NO;
-}
-
-static void read_head(struct exchange *exchange, const char *method, const char *version)
-{
-    const struct header *expect;
-
-    exchange->method = coord_slice_of(method);
-    exchange->head_request = coord_slice_is(exchange->method, "HEAD");
-    exchange->http10 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
-    MHD_get_connection_values_n(exchange->connection->mhd, MHD_HEADER_KIND, collect, exchange);
-    expect = headers_find(&exchange->headers, coord_slice_of("expect"));
-    exchange->expects_continue = expect && !exchange->http10 && header_name_is(expect->value, "100-continue");
-}
-
-/* The library leaves blanks at a value's end. They are trimmed after the framing was judged, as it judges with them. */
-static void trim_values(struct headers *headers)
-{
-    for (size_t i = 0; i < headers->count; i++) {
-        coord_slice *value = &headers->list[i].value;
-
-        while (value->size > 0 && (value->data[value->size - 1] == ' ' || value->data[value->size - 1] == '\t'))
-            value->size--;
-    }
-}
-
-/*
- * The head is answered and the body unwanted. Who waits for 100 Continue gets the answer instead, from the library, which
- * then closes; others send already, and a close in the midst of it would be a reset that may take the answer with it.
- */
-static enum MHD_Result answer_head(struct exchange *exchange)
-{
-    exchange->close_after = true;
-    if (exchange->expects_continue)
-        return reply_queue(exchange);
-    return go_on_reading(exchange);
-}
-
-static void check_admission(struct exchange *exchange)
-{
-    bool reads = exchange->choice == CHOICE_READ;
-    uint64_t declared = exchange->declared > 0 ? (uint64_t)exchange->declared : 0;
-
-    if (exchange->answered || exchange->cut)
-        return;
-    assert(exchange->choice != CHOICE_NONE);
-    if (exchange->choice != CHOICE_HOLD && declared > exchange->server->options.max_body)
-        exchange_refuse(exchange, EXCHANGE_BODY_TOO_LARGE, "the request's body is too large");
-    else if (!admit(exchange) || (reads && !admit_bytes(exchange, declared)))
-        exchange_refuse(exchange, EXCHANGE_OVERLOADED, "too many requests are in flight");
-}
-
-static enum MHD_Result first_call(struct exchange *exchange, const char *method, const char *version)
-{
-    struct server *server = exchange->server;
-    const char *problem;
-
-    read_head(exchange, method, version);
-    if (exchange->cut || !exchange->target.data)
-        return MHD_NO;
-    problem = framing_check(exchange->http10, &exchange->headers, &exchange->declared);
-    trim_values(&exchange->headers);
-    exchange->phase = PHASE_UPLOAD;
-    connection_wait(exchange->connection, WAIT_BODY, server->options.read_timeout_ns);
-    if (problem) {
-        exchange_refuse(exchange, EXCHANGE_BAD_FRAMING, problem);
-        return answer_head(exchange);
-    }
-    exchange->headed = true;
-    server->exchange_count++;
-    server->app.on_head(server->app.context, exchange);
-    check_admission(exchange);
-    if (exchange->declared == 0)
-        return exchange->cut ? MHD_NO : MHD_YES; /* the library calls again at once */
-    if (answers_early(exchange) || (exchange->ended && exchange->expects_continue && !exchange->truncated))
-        return answer_head(exchange);
-    return go_on_reading(exchange);
-}
-
-static void take_piece(struct exchange *exchange, coord_slice piece)
-{
-    if (exchange->declared < 0 && !admit_bytes(exchange, exchange->received + piece.size)) {
-        exchange_refuse(exchange, EXCHANGE_OVERLOADED, "too many bytes are in flight");
-        return;
-    }
-    if (!exchange->body.data && exchange->declared > 0) {
-        uint64_t declared = (uint64_t)exchange->declared;
-
-        exchange->body.limit = (size_t)declared;
-        if (!buffer_reserve(&exchange->body, declared < BODY_FIRST ? (size_t)declared : BODY_FIRST))
-            exchange->cut = true;
-    }
-    if (exchange->cut || !buffer_append_slice(&exchange->body, piece)) {
-        exchange_refuse(exchange, EXCHANGE_OVERLOADED, "memory is short");
-        return;
-    }
-    exchange->received += piece.size;
-}
-
-static size_t offer_piece(struct exchange *exchange, coord_slice piece)
-{
-    struct server *server = exchange->server;
-    size_t taken;
-
-    if (exchange->phase == PHASE_HELD) /* that time was ours */
-        connection_wait(exchange->connection, WAIT_BODY, server->options.read_timeout_ns);
-    exchange->phase = PHASE_UPLOAD;
-    exchange->more = false;
-    taken = server->app.on_upload(server->app.context, exchange, piece, false);
-    assert(taken <= piece.size);
-    exchange->received += taken;
-    return taken;
-}
-
-static enum MHD_Result upload(struct exchange *exchange, const char *data, size_t *size)
-{
-    coord_slice piece = {data, *size};
-
-    if (exchange->choice == CHOICE_HOLD || exchange->choice == CHOICE_NONE || exchange->ended) {
-        exchange->phase = PHASE_UPLOAD;
-        *size = 0; /* nobody wants it */
-        return go_on_reading(exchange);
-    }
-    if (exchange->received + piece.size > exchange->server->options.max_body) {
-        exchange_refuse(exchange, EXCHANGE_BODY_TOO_LARGE, "the request's body is too large");
-        *size = 0;
-        return go_on_reading(exchange);
-    }
-    if (exchange->choice == CHOICE_READ) {
-        take_piece(exchange, piece);
-        *size = 0;
-        return go_on_reading(exchange);
-    }
-    *size -= offer_piece(exchange, piece);
-    if (*size > 0 && !exchange->more && !exchange->cut && !answers_early(exchange) && !exchange->too_large) {
-        exchange->phase = PHASE_HELD;
-        return hold(exchange);
-    }
-    if (exchange->cut || answers_early(exchange) || exchange->too_large)
-        *size = 0;
-    return go_on_reading(exchange);
-}
-
-static enum MHD_Result upload_end(struct exchange *exchange)
-{
-    struct server *server = exchange->server;
-
-    exchange->phase = PHASE_READY;
-    connection_wait(exchange->connection, WAIT_NOTHING, 0);
-    if (exchange->choice == CHOICE_READ && !exchange->answered)
-        server->app.on_body(server->app.context, exchange);
-    else if (exchange->choice == CHOICE_STREAM && !exchange->ended)
-        server->app.on_upload(server->app.context, exchange, (coord_slice){NULL, 0}, true);
-    return reply_or_hold(exchange);
-}
-
-enum MHD_Result exchange_handle(void *context, struct MHD_Connection *mhd, const char *url, const char *method,
-                                const char *version, const char *data, size_t *size, void **state)
-{
-    struct exchange *exchange = *state;
-
-    (void)context;
-    (void)mhd;
-    (void)url;
-    if (!exchange)
-        return MHD_NO;
-    assert(exchange->magic == EXCHANGE_MAGIC);
-    if (exchange->cut)
-        return MHD_NO;
-    switch (exchange->phase) {
-    case PHASE_HEAD:
-        return first_call(exchange, method, version);
-    case PHASE_UPLOAD:
-    case PHASE_HELD:
-        return *size > 0 ? upload(exchange, data, size) : upload_end(exchange);
-    case PHASE_READY:
-        return reply_or_hold(exchange);
-    case PHASE_DIRECT:
-        if (*size == 0)
-            return hold(exchange);
-        *size = 0;
-        return MHD_YES;
-    case PHASE_LINGER:
-        if (*size == 0)
-            return MHD_NO;
-        *size = 0;
-        return MHD_YES;
-    case PHASE_REPLY:
-    case PHASE_SENT:
-        break;
-    }
-    return MHD_NO;
 }
 
 /* The library is done with the request. */
@@ -505,11 +223,13 @@ void exchange_completed(void *context, struct MHD_Connection *mhd, void **state,
         return;
     *state = NULL;
     connection = exchange->connection;
+    if (exchange->bypasses)
+        buffer_release(&connection->direct);
     whole = exchange->phase == PHASE_REPLY && code == MHD_REQUEST_TERMINATED_COMPLETED_OK && !exchange->cut &&
             !exchange->truncated;
     connection->exchange = NULL;
     connection_wait(connection, WAIT_HEAD, server->options.read_timeout_ns);
-    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK || connection->fin)
         connection_forsaken(connection);
     else if (server->closed && !connection->fin)
         connection_shut(connection);
@@ -533,9 +253,11 @@ static bool resumes(const struct exchange *exchange)
     case PHASE_HELD:
         return exchange->more || exchange->cut || exchange->ended;
     case PHASE_READY:
-        return exchange->cut || exchange->too_large || can_reply(exchange);
+        return exchange->cut || exchange->too_large || exchange_can_reply(exchange);
     case PHASE_REPLY:
-        return exchange->cut || exchange->ended || exchange->truncated || exchange_pending(exchange) > 0;
+        if (exchange->bypasses)
+            return exchange->cut || (exchange->ended && exchange->connection->direct.size == 0);
+        return exchange->cut || exchange->ended || exchange_pending(exchange) > 0;
     case PHASE_DIRECT:
         return exchange->cut;
     case PHASE_HEAD:
@@ -551,8 +273,8 @@ static void tell_drained(struct exchange *exchange)
 {
     struct server *server = exchange->server;
 
-    if (!exchange->high || exchange->finished || exchange->gone || exchange->ended ||
-        exchange_pending(exchange) > server->options.output_low)
+    if (!exchange->high || !exchange->headed || exchange->finished || exchange->gone || exchange->ended ||
+        exchange_unsent(exchange) > server->options.output_low)
         return;
     exchange->high = false;
     server->app.on_drained(server->app.context, exchange);
@@ -565,14 +287,15 @@ static void proceed_upload(struct exchange *exchange)
         exchange_refuse(exchange, EXCHANGE_HEAD_TOO_LARGE, "the answer's head does not fit the connection's memory");
     if (exchange->truncated)
         exchange->cut = true;
-    if (answers_early(exchange))
-        answer_directly(exchange);
+    if (exchange_answers_early(exchange))
+        exchange_answer_directly(exchange);
 }
 
 bool exchange_proceed(struct exchange *exchange)
 {
     struct connection *connection = exchange->connection;
 
+    tell_drained(exchange);
     if (!connection) {
         if (exchange->phase == PHASE_SENT && !exchange->finished) {
             if (!exchange->ended && !exchange->cut)
@@ -582,7 +305,6 @@ bool exchange_proceed(struct exchange *exchange)
         exchange_free(exchange);
         return false;
     }
-    tell_drained(exchange);
     if (exchange->phase == PHASE_UPLOAD || exchange->phase == PHASE_HELD)
         proceed_upload(exchange);
     if (!connection->suspended) {
@@ -590,6 +312,8 @@ bool exchange_proceed(struct exchange *exchange)
             connection_shut(connection);
         return false;
     }
+    if (exchange->bypasses)
+        stream_flush(exchange);
     if (!resumes(exchange))
         return false;
     connection_resume(connection);
@@ -602,8 +326,8 @@ void exchange_body_late(struct exchange *exchange)
         return;
     if (!exchange->answered)
         exchange_refuse(exchange, EXCHANGE_BODY_TIMEOUT, "the request's body did not come in time");
-    else if (!answers_early(exchange))
+    else if (!exchange_answers_early(exchange))
         exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
-    if (answers_early(exchange))
-        answer_directly(exchange);
+    if (exchange_answers_early(exchange))
+        exchange_answer_directly(exchange);
 }

@@ -1,6 +1,7 @@
 /*
  * The inside of the HTTP server, shared by its files only: server.c (daemon and reactor), connection.c (a client's socket),
- * exchange.c (a request's life and the calls of the application), reply.c (what goes out).
+ * exchange.c (a request's life), request.c (the library's handler), calls.c (the application's calls),
+ * reply.c (what goes out), stream.c (streams go out past the library).
  *
  * Who drives whom: calls of the application only note what it wants and put the exchange on the server's work list; the
  * turn-end hook takes that list, resumes connections and runs the library, whose callbacks (in exchange.c and reply.c) do what
@@ -21,6 +22,7 @@ enum {
     OUTPUT_KEPT = 4096,   /* memory that a stream with nothing queued keeps */
     DIRECT_LIMIT = 65536, /* decision 67: larger early answers wait for the end of the upload */
     BODY_FIRST = 1 << 20, /* no more than this is set aside because a Content-Length says so */
+    CHUNK_MOST = 16384,   /* bytes in a chunk of a stream */
     READER_BLOCK = 16384, /* what the library takes at once of an answer of known length */
     PACED_FROM = 4000,    /* suspended connections from which on resumes are paced */
     PACE_NS_EACH = 250    /* at most one walk per this much a suspended connection */
@@ -39,20 +41,20 @@ enum connection_wait {
 struct connection {
     struct server *server;
     struct MHD_Connection *mhd;
-    struct connection *next, **link;
-    struct watch watch; /* for the client's FIN and RST, which the library does not see while it is suspended */
-    struct timer fin_timer; /* see connection.c, `nudge` */
-    struct timer timer; /* fires no later than the deadline; a deadline that moved away is noticed then */
-    int64_t deadline_ns;
-    int64_t progress_ns; /* when the client last acknowledged something, as far as was looked */
-    uint64_t acknowledged;
-    enum connection_wait wait;
     struct exchange *exchange;
-    struct buffer direct; /* an answer that goes out past the library */
+    struct watch watch;   /* for the client's FIN and RST, which the library does not see while it is suspended */
+    struct buffer direct; /* an answer, or the rest of a chunk, that goes out past the library */
     bool fin;             /* the client will send nothing more */
     bool broken;          /* nor take anything */
     bool suspended;
     bool served; /* at least one request */
+    bool forsaken;
+    enum connection_wait wait;
+    int64_t deadline_ns;
+    int64_t progress_ns; /* when the client last acknowledged something, as far as was looked */
+    uint64_t acknowledged;
+    struct timer timer; /* fires no later than the deadline; a deadline that moved away is noticed then */
+    struct connection *next, **link;
     uint8_t peer_size;
     char peer[INET6_ADDRSTRLEN];
 };
@@ -72,14 +74,40 @@ enum exchange_choice { CHOICE_NONE, CHOICE_READ, CHOICE_STREAM, CHOICE_HOLD };
 
 enum { EXCHANGE_MAGIC = 0x45584348 };
 
+/* What an event of a stream touches comes first: with many streams each is cold when its event comes. */
 struct exchange {
     unsigned magic;
+    enum exchange_phase phase;
+    int32_t status;
+    bool answered;  /* an answer was begun or given whole */
+    bool ended;     /* and no more comes */
+    bool truncated; /* and it ended too early: cut after what is queued */
+    bool cut;       /* close as soon as possible */
+    bool gone;      /* on_gone was called */
+    bool finished;  /* on_done was called */
+    bool headed;    /* on_head was called, so on_done is due */
+    bool high;      /* output reached output_high: on_drained is due */
+    bool bypasses;  /* its body goes out past the library, see stream.c */
+    bool in_work;
+    bool http10, head_request;
     struct server *server;
     struct connection *connection;
-    void *app;
-    struct exchange *work_next; /* on the work list; or free */
-    struct exchange *next, **link;
+    struct exchange *work_next; /* on the work list; or spare */
+    struct buffer out;          /* from out_start on: what the library has not taken */
+    size_t out_start;
+    int64_t length; /* of the answer's body, -1: unknown */
+    uint64_t written, sent;
 
+    enum exchange_choice choice;
+    bool expects_continue;
+    bool in_budget;
+    bool more;      /* exchange_upload_more */
+    bool asked;     /* the library, once, for the answer to a whole request */
+    bool too_large; /* the answer's head is */
+    bool aborted;   /* by the application: no on_gone */
+    bool close_after;
+    void *app;
+    struct exchange *next, **link;
     struct arena arena;
     coord_slice method, target, peer;
     struct headers headers;
@@ -88,32 +116,7 @@ struct exchange {
     uint64_t received;
     struct buffer body;
     uint64_t budget_bytes;
-
-    enum exchange_phase phase;
-    enum exchange_choice choice;
-    int32_t status;
-    int64_t length; /* of the answer's body, -1: unknown */
     struct headers out_headers;
-    struct buffer out; /* from out_start on: what the library has not taken */
-    size_t out_start;
-    uint64_t written, sent;
-
-    bool http10, head_request, expects_continue;
-    bool headed; /* on_head was called, so on_done is due */
-    bool in_work;
-    bool in_budget;
-    bool more;      /* exchange_upload_more */
-    bool asked;     /* the library, once, for the answer to a whole request */
-    bool answered;  /* an answer was begun or given whole */
-    bool ended;     /* and no more comes */
-    bool truncated; /* and it ended too early: cut after what is queued */
-    bool too_large; /* its head is */
-    bool cut;       /* close as soon as possible */
-    bool gone;      /* on_gone was called */
-    bool aborted;   /* by the application: no on_gone */
-    bool close_after;
-    bool finished; /* on_done was called */
-    bool high;     /* output reached output_high: on_drained is due */
 };
 
 struct server {
@@ -153,15 +156,15 @@ void connection_suspend(struct connection *connection); /* in a callback of the 
 void connection_resume(struct connection *connection);
 /* Makes the library see the end of the connection. */
 void connection_shut(struct connection *connection);
-/* The library gave the connection up: sees to it that it closes it, too. */
+/* The client or the library gave the connection up: sees to it that the library closes it. */
 void connection_forsaken(struct connection *connection);
-/* Sends connection->direct as far as it goes; goes on when the socket takes more; then shuts the write side. */
+/* But there was another request in it. */
+void connection_wanted(struct connection *connection);
+/* Sends connection->direct as far as it goes; the rest, and exchange_direct_done, when the socket takes more. */
 void connection_send_direct(struct connection *connection);
 
 /* exchange.c */
 void *exchange_open(void *context, const char *target, struct MHD_Connection *mhd);
-enum MHD_Result exchange_handle(void *context, struct MHD_Connection *mhd, const char *url, const char *method,
-                                const char *version, const char *data, size_t *size, void **state);
 void exchange_completed(void *context, struct MHD_Connection *mhd, void **state, enum MHD_RequestTerminationCode code);
 /* The hook's part: does what was noted. True when the library has to run for it. */
 bool exchange_proceed(struct exchange *exchange);
@@ -170,11 +173,25 @@ void exchange_lose(struct exchange *exchange, enum exchange_gone reason);
 /* Answers with the application's error body. */
 void exchange_refuse(struct exchange *exchange, enum exchange_refusal why, const char *detail);
 void exchange_body_late(struct exchange *exchange);
+/* True when the answer has to go out although the request has not ended, and can. */
+bool exchange_answers_early(const struct exchange *exchange);
+/* Sends it, while the request still comes, past the library (decision 67). */
+void exchange_answer_directly(struct exchange *exchange);
+/* connection->direct has gone out, or never will. */
 void exchange_direct_done(struct exchange *exchange, bool whole);
 void exchange_finish(struct exchange *exchange, bool complete);
 void exchange_free(struct exchange *exchange);
 
-/* reply.c: hands the answer to the library, in its handler. */
+/* request.c */
+enum MHD_Result exchange_handle(void *context, struct MHD_Connection *mhd, const char *url, const char *method,
+                                const char *version, const char *data, size_t *size, void **state);
+
+/* stream.c: sends what is queued; the connection is suspended. */
+void stream_flush(struct exchange *exchange);
+
+/* reply.c: the library or the socket has taken so much of what is queued. */
+void reply_taken(struct exchange *exchange, size_t size);
+/* Hands the answer to the library, in its handler. */
 enum MHD_Result reply_queue(struct exchange *exchange);
 /* The answer as bytes, for sending it past the library. */
 bool reply_serialize(struct exchange *exchange, struct buffer *into);
@@ -185,6 +202,24 @@ bool reply_order_reversed(void);
 static inline size_t exchange_pending(const struct exchange *exchange)
 {
     return exchange->out.size - exchange->out_start;
+}
+
+/* Nothing of such an answer is sent before it is known that it ends well. */
+static inline bool exchange_waits_for_end(const struct exchange *exchange)
+{
+    return exchange->length == 0 || exchange->head_request || exchange->status == 204 || exchange->status == 304;
+}
+
+static inline bool exchange_can_reply(const struct exchange *exchange)
+{
+    return exchange->answered && (exchange->ended || !exchange_waits_for_end(exchange));
+}
+
+/* With what the socket has not taken of a stream. */
+static inline size_t exchange_unsent(const struct exchange *exchange)
+{
+    return exchange_pending(exchange) +
+           (exchange->bypasses && exchange->connection ? exchange->connection->direct.size : 0);
 }
 
 #endif

@@ -111,7 +111,7 @@ static bool add_headers(const struct exchange *exchange, struct MHD_Response *re
 /* Bodies */
 
 /* A stream that has nothing queued keeps little memory. */
-static void taken(struct exchange *exchange, size_t size)
+void reply_taken(struct exchange *exchange, size_t size)
 {
     struct server *server = exchange->server;
 
@@ -122,7 +122,7 @@ static void taken(struct exchange *exchange, size_t size)
         buffer_clear(&exchange->out, OUTPUT_KEPT);
     }
     connection_wait(exchange->connection, WAIT_OUTPUT, server->options.write_timeout_ns);
-    if (exchange->high && exchange_pending(exchange) <= server->options.output_low)
+    if (exchange->high && exchange_unsent(exchange) <= server->options.output_low)
         server_work(exchange);
 }
 
@@ -158,16 +158,18 @@ static ssize_t read_out(void *context, uint64_t position, char *into, size_t roo
         return stop_reading(exchange);
     if (size == 0 && exchange->ended)
         return MHD_CONTENT_READER_END_OF_STREAM;
-    if (size == 0) {
+    if (size == 0 || (exchange->bypasses && !exchange->ended)) {
         push_head(exchange);
         connection_wait(exchange->connection, WAIT_NOTHING, 0);
         connection_suspend(exchange->connection);
+        if (size > 0)
+            server_work(exchange);
         return 0;
     }
     if (size > room)
         size = room;
     memcpy(into, exchange->out.data + exchange->out_start, size);
-    taken(exchange, size);
+    reply_taken(exchange, size);
     return (ssize_t)size;
 }
 
@@ -234,6 +236,7 @@ enum MHD_Result reply_queue(struct exchange *exchange)
     if (result != MHD_YES)
         return MHD_NO;
     exchange->phase = PHASE_REPLY;
+    exchange->bypasses = exchange->length < 0 && !exchange->ended && !exchange->server->options.tls;
     connection_wait(connection, WAIT_OUTPUT, exchange->server->options.write_timeout_ns);
     return MHD_YES;
 }

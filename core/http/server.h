@@ -66,7 +66,8 @@ struct server_app {
     /* The exchange is over. `complete`: the answer was ended by exchange_end or exchange_answer and handed to the system whole. */
     void (*on_done)(void *context, struct exchange *exchange, bool complete);
     /* Fills `body` with the JSON error and `headers` with its fields (content type, request id) for a refusal of the server's own;
-       returns the status. The exchange's head is readable as far as it got. on_head may or may not have been called. */
+       returns the status. The exchange's head is readable as far as it got. on_head may or may not have been called; if it was,
+       this answer replaces whatever the app was doing for the exchange, and on_done follows. */
     int32_t (*on_refuse)(void *context, struct exchange *exchange, enum exchange_refusal why, const char *detail,
                          struct headers *headers, struct buffer *body);
 };

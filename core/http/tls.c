@@ -36,6 +36,7 @@ struct tls_identity {
     struct buffer priorities;
     char *certificate_path, *key_path; /* NULL: self-signed */
     struct tls_stamp stamp;
+    int64_t look_ns;
     bool failing; /* reported already */
     void (*reloaded)(void *context, const char *problem);
     void *context;
@@ -292,7 +293,7 @@ static void look(struct timer *timer)
         reload(identity, now);
     }
     drop_retired(atomic_load_explicit(&identity->newest, memory_order_relaxed), now);
-    reactor_arm(identity->reactor, timer, LOOK_NS);
+    reactor_arm(identity->reactor, timer, identity->look_ns);
 }
 
 void tls_identity_watch(struct tls_identity *identity, struct reactor *reactor)
@@ -301,7 +302,7 @@ void tls_identity_watch(struct tls_identity *identity, struct reactor *reactor)
         return;
     identity->reactor = reactor;
     identity->timer.due = look;
-    reactor_arm(reactor, &identity->timer, LOOK_NS);
+    reactor_arm(reactor, &identity->timer, identity->look_ns);
 }
 
 void tls_identity_unwatch(struct tls_identity *identity)
@@ -354,6 +355,7 @@ coord_status tls_identity_new(const struct tls_options *options, struct tls_iden
     identity = calloc(1, sizeof *identity);
     if (!identity)
         return COORD_NO_MEMORY;
+    identity->look_ns = options->look_ns > 0 ? options->look_ns : LOOK_NS;
     identity->reloaded = options->reloaded;
     identity->context = options->context;
     if (!tls_names_priorities(options, &identity->priorities) || !load_first(identity, options, reason)) {

@@ -17,6 +17,7 @@ struct tls_options {
     coord_slice min_version;   /* "", VersionTLS10 … VersionTLS13; default TLS 1.2 */
     const coord_slice *suites; /* Go's names; none: the library's default */
     size_t suite_count;
+    int64_t look_ns;             /* how often the files are looked at; 0: every 5 s */
     /* Called after a reload, with NULL on success or what went wrong. May be NULL. */
     void (*reloaded)(void *context, const char *problem);
     void *context;
@@ -25,7 +26,7 @@ struct tls_options {
 /* COORD_OK, or COORD_INVALID/COORD_FAIL with `reason` (names the file, version or suite). */
 coord_status tls_identity_new(const struct tls_options *options, struct tls_identity **identity, struct buffer *reason);
 void tls_identity_free(struct tls_identity *identity);
-/* Starts looking for changed files at most every 5 s, on this reactor. */
+/* Starts looking for changed files, on this reactor. */
 void tls_identity_watch(struct tls_identity *identity, struct reactor *reactor);
 void tls_identity_unwatch(struct tls_identity *identity);
 

@@ -385,6 +385,16 @@ static void observe_head(struct coord_call *call)
     coord_metric_add(families()->upstream_request_duration_seconds, seconds > 0 ? seconds : 0, &label);
 }
 
+static void cut_leg(struct coord_call *call)
+{
+    if (call->leg)
+        leg_cancel(call->leg);
+    call->leg = NULL;
+    call->ended = true;
+    call->record->ended_ns = reactor_now(call->request->worker->reactor);
+    request_wake(call->request);
+}
+
 /* The client's request is bound to this answer from now on. */
 static void relay_head(struct coord_call *call)
 {
@@ -393,9 +403,12 @@ static void relay_head(struct coord_call *call)
 
     request->relaying = call;
     headers_init(&headers, &request->arena);
-    if (!client_headers(&headers, &call->answer_headers, request->id) ||
-        !answer_head(request, call->status, &headers, call->answer_length))
-        request_fail(request, ERROR_INTERNAL, 500, NULL, "the request has been answered before");
+    if (client_headers(&headers, &call->answer_headers, request->id) &&
+        answer_head(request, call->status, &headers, call->answer_length))
+        return;
+    request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+    call->relay_done = true;
+    cut_leg(call);
 }
 
 static void on_head(struct leg *leg, const struct leg_head *head)
@@ -413,16 +426,6 @@ static void on_head(struct leg *leg, const struct leg_head *head)
         relay_head(call);
     else if (call->mode == CALL_HOLD)
         request_wake(call->request);
-}
-
-static void cut_leg(struct coord_call *call)
-{
-    if (call->leg)
-        leg_cancel(call->leg);
-    call->leg = NULL;
-    call->ended = true;
-    call->record->ended_ns = reactor_now(call->request->worker->reactor);
-    request_wake(call->request);
 }
 
 static void collect(struct coord_call *call, coord_slice bytes)
@@ -585,9 +588,15 @@ static coord_status cancelled(struct coord_call *call)
     return COORD_CANCELLED;
 }
 
+/* The first answer wins: a worker's does not get into one that a step has begun. */
+static bool is_answered(const struct coord_request *request)
+{
+    return request->answer_begun || request->chain.head_entered;
+}
+
 static coord_status begin(struct coord_call *call, enum call_mode mode)
 {
-    if (call->started)
+    if (call->started || (mode == CALL_RELAY && is_answered(call->request)))
         return COORD_STATE;
     if (call->request->cancelled)
         return COORD_CANCELLED;
@@ -699,8 +708,16 @@ coord_status coord_call_relay(coord_call *call)
 {
     if (!call->head_seen || call->mode != CALL_HOLD)
         return COORD_STATE;
+    if (call->request->cancelled)
+        return cancelled(call);
+    if (is_answered(call->request)) {
+        coord_call_cancel(call);
+        return COORD_STATE;
+    }
     call->mode = CALL_RELAY;
     relay_head(call);
+    if (call->relay_done)
+        return finish_relay(call);
     if (call->body.size > 0) {
         tail_note(&call->request->worker_tail, buffer_slice(&call->body));
         chain_data(&call->request->chain, buffer_slice(&call->body));

@@ -28,8 +28,8 @@ static void settle_failure(struct coord_request *request, const struct step *ste
     if (request->cancelled || request->failure.class != ERROR_NONE)
         return;
     request_fail(request, ERROR_INTERNAL, 500, NULL, "step %s failed without saying why", step->id);
-    request->failure.cause = is_status(status) ? arena_printf(&request->arena, "execute returned %d", status)
-                                               : "execute returned an unknown status";
+    request->failure.cause = arena_printf(&request->arena, "execute returned %d%s", status,
+                                          is_status(status) ? "" : ", which is no status of a step");
 }
 
 static coord_status run_step(struct coord_request *request, const struct step *step)
@@ -51,10 +51,10 @@ static coord_status run_step(struct coord_request *request, const struct step *s
     record->ended_ns = now(request);
     metric_series_add(step->duration, (double)(record->ended_ns - record->began_ns) / 1e9);
     prompt_guard_after(request, step, had_ids);
-    if (!is_status(status))
-        status = COORD_FAIL;
-    if (status < 0)
+    if (status < 0 || !is_status(status)) {
         settle_failure(request, step, status);
+        status = COORD_FAIL;
+    }
     if (request->failure.class != ERROR_NONE && request->failure.class != ERROR_CANCELLED)
         count_step_error(step, request->failure.class);
     else if (request->answer_begun && request->answer_status >= 400 && status == COORD_DONE)
@@ -71,7 +71,7 @@ void executor_run(struct coord_request *request)
     fiber_set_subject(request->fiber, request->id.data);
     heartbeat_start(request);
     for (size_t i = 0; i < generation->step_count && status == COORD_NEXT && request->steps_ran; i++) {
-        if (request->cancelled || request->failure.class != ERROR_NONE)
+        if (request->cancelled || request->failure.class != ERROR_NONE || request->answer_over)
             break;
         request->step_index = i;
         status = run_step(request, &generation->steps[i]);

@@ -126,7 +126,7 @@ static coord_status check_file(const char *file, coord_plugin_note *note, struct
 {
     coord_status status;
     struct stat facts;
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not hold up the start */
 
     if (fd < 0)
         return refuse(reason, file, "cannot be opened: %s; check plugins.load, plugins.path and the file's mode",

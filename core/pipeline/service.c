@@ -369,13 +369,13 @@ coord_status service_start(struct service *service, struct registry *registry, s
 
     *service = (struct service){
         .registry = registry, .settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
+    log_set_request_id(coord_request_id);
     pthread_mutex_init(&service->lock, NULL);
     pthread_cond_init(&service->changed, NULL);
     service->worker_count = count_workers(settings);
     service->budget.max_requests = settings->server.max_inflight_requests;
     service->budget.max_bytes = settings->server.max_inflight_bytes;
     service->ended = eventfd(0, EFD_CLOEXEC);
-    log_set_request_id(coord_request_id);
     listen_raise_descriptors();
     fiber_crash_install();
     service->offload = offload_new((unsigned)settings->runtime.offload_threads, OFFLOAD_QUEUE);

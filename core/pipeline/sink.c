@@ -124,11 +124,6 @@ static void sink_end(void *context)
 
     if (request->answer_over)
         return;
-    if (!request->answer_begun) {
-        request_fail(request, ERROR_INTERNAL, 500, NULL, "a response writer ended the answer without its head");
-        request_answer_failure(request);
-        return;
-    }
     request->answer_over = true;
     if (request->exchange)
         exchange_end(request->exchange);
@@ -146,6 +141,10 @@ static void sink_abort(void *context)
                               .response_id = coord_slice_of(request->response_id),
                               .sequence = request->sequence + 1};
 
+    if (!request->answer_begun && !request->cancelled && request->failure.class == ERROR_NONE) {
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "a response writer ended the answer without its head");
+        request_answer_failure(request);
+    }
     if (request->answer_over || !request->answer_begun)
         return;
     request->answer_over = true;

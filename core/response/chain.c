@@ -139,12 +139,16 @@ static void end_into(struct chain *chain, struct coord_writer *writer)
         if (writer->over)
             continue;
         writer->over = true;
-        if (writer->skipped || !writer->type.end)
-            continue;
-        writer->type.end(writer);
-        if (rewrites(writer)) {
-            if (!writer->ended)
-                coord_writer_pass_end(writer);
+        if (!writer->skipped && writer->type.end) {
+            writer->type.end(writer);
+            if (rewrites(writer)) {
+                if (!writer->ended)
+                    coord_writer_pass_end(writer);
+                return;
+            }
+        }
+        if (!writer->passed_head) {
+            abort_into(chain, writer->inner);
             return;
         }
     }
@@ -168,6 +172,15 @@ static void abort_into(struct chain *chain, struct coord_writer *writer)
         chain->over = true;
         chain->sink->abort(chain->context);
     }
+}
+
+/* The end of what `writer` passed: those further in who got no head from it have no answer to end. */
+static void leave_end(struct coord_writer *writer)
+{
+    if (writer->passed_head)
+        end_into(writer->chain, writer->inner);
+    else
+        abort_into(writer->chain, writer->inner);
 }
 
 void chain_head(struct chain *chain, struct coord_head *head)
@@ -290,7 +303,7 @@ void coord_writer_pass_end(coord_writer *writer)
     if (!may_pass(writer))
         return;
     writer->ended = true;
-    end_into(writer->chain, writer->inner);
+    leave_end(writer);
 }
 
 void coord_writer_pass_abort(coord_writer *writer)
@@ -299,7 +312,7 @@ void coord_writer_pass_abort(coord_writer *writer)
 
     if (!may_pass(writer))
         return;
-    writer->ended = true;
+    writer->ended = writer->over = true;
     chain->finishing = true;
     chain_abort(chain);
     chain->sink->finished(chain->context);
@@ -323,6 +336,6 @@ void coord_writer_finish(coord_writer *writer)
         outer->over = true;
         outer->ended = true;
     }
-    end_into(chain, writer->inner);
+    leave_end(writer);
     chain->sink->finished(chain->context);
 }

@@ -1,6 +1,8 @@
 /* Reading and editing usage blocks (coordinator/usage.h). What differs per API is one row. */
 #include <coordinator/usage.h>
 
+#include "json/scanner.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,6 +38,184 @@ bool coord_usage_maybe(coord_slice bytes)
     return bytes.size > 0 && memmem(bytes.data, bytes.size, "usage", 5) != NULL;
 }
 
+/* ---- Reading: one walk through the members, nothing is built ---- */
+
+static coord_slice span_of(coord_slice text, struct json_span span)
+{
+    return (coord_slice){text.data + span.begin, span.end - span.begin};
+}
+
+/* The value of `name` in the object at `at`; 0: not there, or there twice. */
+static size_t member_at(coord_slice text, size_t at, const char *name)
+{
+    struct json_member member;
+    size_t cursor = 0, found = 0;
+
+    while (json_next_member(text, at, &cursor, &member))
+        if (json_key_is(span_of(text, member.key), coord_slice_of(name))) {
+            if (found)
+                return 0;
+            found = member.value.begin;
+        }
+    return found;
+}
+
+/* Where the block begins; 0: there is none (a block never stands at the text's first byte). */
+static size_t block_at(coord_slice text)
+{
+    static const char *const OUTER[] = {NULL, "response", "message"};
+    size_t root = json_skip_space(text, 0);
+
+    for (size_t i = 0; i < sizeof OUTER / sizeof *OUTER && text.data[root] == '{'; i++) {
+        size_t outer = OUTER[i] ? member_at(text, root, OUTER[i]) : root;
+        size_t block = (outer > root || !OUTER[i]) && text.data[outer] == '{' ? member_at(text, outer, "usage") : 0;
+
+        if (block && text.data[block] == '{')
+            return block;
+    }
+    return 0;
+}
+
+/* Digits only, 0 … 2^53 (decision 25). */
+static bool count_of(coord_slice text, uint64_t *count)
+{
+    uint64_t value = 0;
+
+    if (text.size == 0 || text.size > 16)
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return false;
+        value = 10 * value + (uint64_t)(text.data[i] - '0');
+    }
+    *count = value;
+    return value <= UINT64_C(1) << 53;
+}
+
+/* The counts of a block that we know, as it spells them. */
+struct counts {
+    uint64_t prompt, output, total, cached, input, cache_read, cache_creation;
+    unsigned said;
+};
+enum {
+    SAID_PROMPT = 1,
+    SAID_OUTPUT = 2,
+    SAID_TOTAL = 4,
+    SAID_CACHED = 8,
+    SAID_INPUT = 16,
+    SAID_CACHE_READ = 32,
+    SAID_CACHE_CREATION = 64
+};
+
+static void take_count(struct counts *counts, unsigned what, uint64_t *place, coord_slice value)
+{
+    if (count_of(value, place))
+        counts->said |= what;
+}
+
+static void read_details(coord_slice text, size_t at, struct counts *counts)
+{
+    size_t value = member_at(text, at, "cached_tokens");
+
+    if (value)
+        take_count(counts, SAID_CACHED, &counts->cached,
+                   (coord_slice){text.data + value, json_skip_value(text, value) - value});
+}
+
+static void read_counts(const struct usage_row *row, coord_slice text, size_t block, struct counts *counts)
+{
+    struct json_member member;
+    size_t cursor = 0;
+
+    while (json_next_member(text, block, &cursor, &member)) {
+        coord_slice key = span_of(text, member.key), value = span_of(text, member.value);
+
+        if (row->prompt && json_key_is(key, coord_slice_of(row->prompt)))
+            take_count(counts, SAID_PROMPT, &counts->prompt, value);
+        else if (json_key_is(key, coord_slice_of(row->output)))
+            take_count(counts, SAID_OUTPUT, &counts->output, value);
+        else if (json_key_is(key, (coord_slice)COORD_SLICE("total_tokens")))
+            take_count(counts, SAID_TOTAL, &counts->total, value);
+        else if (row->details && json_key_is(key, coord_slice_of(row->details)) && value.data[0] == '{')
+            read_details(text, member.value.begin, counts);
+        else if (!row->prompt && json_key_is(key, (coord_slice)COORD_SLICE("input_tokens")))
+            take_count(counts, SAID_INPUT, &counts->input, value);
+        else if (!row->prompt && json_key_is(key, (coord_slice)COORD_SLICE("cache_read_input_tokens")))
+            take_count(counts, SAID_CACHE_READ, &counts->cache_read, value);
+        else if (!row->prompt && json_key_is(key, (coord_slice)COORD_SLICE("cache_creation_input_tokens")))
+            take_count(counts, SAID_CACHE_CREATION, &counts->cache_creation, value);
+    }
+}
+
+static void merge(coord_usage *usage, uint32_t what, uint64_t *place, bool said, uint64_t count)
+{
+    if (!said)
+        return;
+    usage->said |= what;
+    *place = count;
+}
+
+/* Messages: the prompt is the sum of three, which may come in different events; an input count begins a new snapshot. */
+static void merge_messages(coord_usage *usage, const struct counts *counts)
+{
+    if (counts->said & SAID_INPUT) {
+        usage->parts = COORD_USAGE_INPUT;
+        usage->input = counts->input;
+        usage->cache_read = usage->cache_creation = 0;
+    }
+    if (counts->said & SAID_CACHE_READ) {
+        usage->parts |= COORD_USAGE_CACHE_READ;
+        usage->cache_read = counts->cache_read;
+    }
+    if (counts->said & SAID_CACHE_CREATION) {
+        usage->parts |= COORD_USAGE_CACHE_CREATION;
+        usage->cache_creation = counts->cache_creation;
+    }
+    merge(usage, COORD_USAGE_PROMPT, &usage->prompt, (usage->parts & COORD_USAGE_INPUT) != 0,
+          usage->input + usage->cache_read + usage->cache_creation);
+    merge(usage, COORD_USAGE_CACHED, &usage->cached, (usage->parts & COORD_USAGE_CACHE_READ) != 0, usage->cache_read);
+}
+
+coord_status coord_usage_read(int32_t api, coord_slice json, coord_usage *usage)
+{
+    const struct usage_row *row = row_of(api);
+    coord_usage read = {.size = sizeof read};
+    size_t known = usage->size < sizeof read ? usage->size : sizeof read;
+    uint32_t size = usage->size;
+    struct counts counts = {0};
+    size_t block;
+
+    if (!json_validate(json, NULL, NULL, NULL))
+        return COORD_INVALID;
+    block = block_at(json);
+    if (block == 0)
+        return COORD_ABSENT;
+    memcpy(&read, usage, known);
+    read_counts(row, json, block, &counts);
+    merge(&read, COORD_USAGE_PROMPT, &read.prompt, (counts.said & SAID_PROMPT) != 0, counts.prompt);
+    merge(&read, COORD_USAGE_OUTPUT, &read.output, (counts.said & SAID_OUTPUT) != 0, counts.output);
+    merge(&read, COORD_USAGE_TOTAL, &read.total, (counts.said & SAID_TOTAL) != 0, counts.total);
+    merge(&read, COORD_USAGE_CACHED, &read.cached, (counts.said & SAID_CACHED) != 0, counts.cached);
+    if (!row->prompt)
+        merge_messages(&read, &counts);
+    memcpy(usage, &read, known);
+    usage->size = size;
+    return counts.said ? COORD_OK : COORD_ABSENT;
+}
+
+bool coord_usage_is_frame(coord_slice json)
+{
+    coord_document *document = coord_document_parse_new(json, NULL, NULL);
+    bool is = document && coord_document_type(document, "/usage") == COORD_JSON_OBJECT &&
+              coord_document_type(document, "/choices") == COORD_JSON_ARRAY &&
+              coord_document_count(document, "/choices") == 0;
+
+    coord_document_free(document);
+    return is;
+}
+
+/* ---- Editing ---- */
+
 static const char *place_of(coord_document *document)
 {
     for (size_t i = 0; i < sizeof PLACES / sizeof *PLACES; i++)
@@ -51,95 +231,6 @@ static bool count_at(coord_document *document, const char *place, const char *na
     snprintf(at, sizeof at, "%s/%s", place, name);
     return coord_document_get_count(document, at, count) == COORD_OK;
 }
-
-/* Takes a count over if the block says it. */
-static void take(coord_document *document, const char *place, const char *name, coord_usage *usage, uint32_t what,
-                 uint64_t *count)
-{
-    if (count_at(document, place, name, count))
-        usage->said |= what;
-}
-
-/* Messages: the prompt is the sum of three, which may come in different events. */
-static void read_messages(coord_document *document, const char *place, coord_usage *usage)
-{
-    static const struct {
-        const char *name;
-        uint32_t part;
-        size_t offset;
-    } PARTS[] = {
-        {"input_tokens", COORD_USAGE_INPUT, offsetof(coord_usage, input)},
-        {"cache_read_input_tokens", COORD_USAGE_CACHE_READ, offsetof(coord_usage, cache_read)},
-        {"cache_creation_input_tokens", COORD_USAGE_CACHE_CREATION, offsetof(coord_usage, cache_creation)},
-    };
-    uint64_t count;
-
-    if (count_at(document, place, PARTS[0].name,
-                 &count)) { /* a block with an input count is a whole snapshot of the prompt */
-        usage->parts = 0;
-        usage->cache_read = usage->cache_creation = 0;
-    }
-    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
-        if (count_at(document, place, PARTS[i].name, &count)) {
-            usage->parts |= PARTS[i].part;
-            memcpy((char *)usage + PARTS[i].offset, &count, sizeof count);
-        }
-    if (usage->parts & COORD_USAGE_INPUT) {
-        usage->said |= COORD_USAGE_PROMPT;
-        usage->prompt = usage->input + usage->cache_read + usage->cache_creation;
-    }
-    if (usage->parts & COORD_USAGE_CACHE_READ) {
-        usage->said |= COORD_USAGE_CACHED;
-        usage->cached = usage->cache_read;
-    }
-}
-
-static void read_block(const struct usage_row *row, coord_document *document, const char *place, coord_usage *usage)
-{
-    char details[64];
-
-    take(document, place, row->output, usage, COORD_USAGE_OUTPUT, &usage->output);
-    take(document, place, "total_tokens", usage, COORD_USAGE_TOTAL, &usage->total);
-    if (!row->prompt) {
-        read_messages(document, place, usage);
-        return;
-    }
-    take(document, place, row->prompt, usage, COORD_USAGE_PROMPT, &usage->prompt);
-    snprintf(details, sizeof details, "%s/cached_tokens", row->details);
-    take(document, place, details, usage, COORD_USAGE_CACHED, &usage->cached);
-}
-
-coord_status coord_usage_read(int32_t api, coord_slice json, coord_usage *usage)
-{
-    coord_usage read = {.size = sizeof read};
-    coord_document *document = coord_document_parse_new(json, NULL, NULL);
-    size_t known = usage->size < sizeof read ? usage->size : sizeof read;
-    const char *place = document ? place_of(document) : NULL;
-    uint32_t size = usage->size;
-
-    memcpy(&read, usage, known);
-    if (place)
-        read_block(row_of(api), document, place, &read);
-    coord_document_free(document);
-    if (!document)
-        return COORD_INVALID;
-    memcpy(usage, &read, known);
-    usage->size = size;
-    return place && read.said ? COORD_OK : COORD_ABSENT;
-}
-
-bool coord_usage_is_frame(coord_slice json)
-{
-    coord_document *document = coord_document_parse_new(json, NULL, NULL);
-    bool is = document && coord_document_type(document, "/usage") == COORD_JSON_OBJECT &&
-              coord_document_type(document, "/choices") == COORD_JSON_ARRAY &&
-              coord_document_count(document, "/choices") == 0;
-
-    coord_document_free(document);
-    return is;
-}
-
-/* ---- Editing ---- */
 
 static coord_status set_count(coord_document *document, const char *place, const char *name, uint64_t value)
 {

@@ -87,9 +87,10 @@ COORD_API coord_status coord_calls_run(coord_call *const *calls, size_t count, u
 /* Starts it and parks until its head is there. COORD_OK, COORD_FAIL, COORD_CANCELLED. */
 COORD_API coord_status coord_call_head(coord_call *call) COORD_MUST_CHECK;
 /* After coord_call_head: the client gets status, headers and body through the request's writers. Parks until the end. COORD_DONE: the
-   answer is out, whatever its status; COORD_FAIL: it broke (the client saw decision 53's ending); COORD_CANCELLED. */
+   answer is out, whatever its status; COORD_FAIL: it broke (the client saw decision 53's ending); COORD_CANCELLED; COORD_STATE: the
+   request has an answer already, this one is dropped. */
 COORD_API coord_status coord_call_relay(coord_call *call) COORD_MUST_CHECK;
-/* head and relay. */
+/* head and relay; of a request that has an answer already, no leg is sent. */
 COORD_API coord_status coord_call_proxy(coord_call *call) COORD_MUST_CHECK;
 /* After coord_call_head: the next piece of the body; valid until the next call. COORD_OK, COORD_END, COORD_FAIL, COORD_CANCELLED. Parks. */
 COORD_API coord_status coord_call_read(coord_call *call, coord_slice *piece) COORD_MUST_CHECK;

@@ -31,21 +31,21 @@ enum {
 };
 
 typedef struct coord_param {
-    uint32_t size;  /* sizeof(coord_param) */
-    int32_t type;   /* COORD_PARAM_… */
-    uint32_t flags; /* COORD_PARAM_REQUIRED … */
-    uint32_t reserved;
+    uint32_t size;        /* sizeof(coord_param) */
+    int32_t type;         /* COORD_PARAM_… */
     const char *name;     /* [a-z][a-z0-9_]* */
+    const char *help;     /* one sentence for `coordinator steps`, never NULL */
     const char *fallback; /* the default as YAML text, NULL: none (the getter says COORD_ABSENT) */
     const char *inherits; /* key of the pipeline section whose value stands in when the step sets none, or NULL */
-    const char *help;     /* one sentence for `coordinator steps`, never NULL */
-    int64_t minimum;      /* INT: value; DURATION: nanoseconds; SIZE: bytes */
+    uint32_t flags;       /* COORD_PARAM_REQUIRED … */
+    uint32_t reserved;
+    int64_t minimum; /* INT: value; DURATION: nanoseconds; SIZE: bytes */
     int64_t maximum;
     const char *const *choices; /* ENUM: NULL-terminated */
     const char *needs; /* a thing that an earlier step must provide for it to take effect (COORD_THING_…), or NULL; an ENUM's first choice means "off" */
 } coord_param;
 
-/* A row of a param table: {COORD_PARAM(INT, "max_parallel", "legs at a time"), .fallback = "8", .minimum = 1, .maximum = 1024} */
+/* A row of a param table; members follow in the order of coord_param, as C++ wants it: {COORD_PARAM(INT, "max_parallel", "legs at a time"), .fallback = "8", .minimum = 1, .maximum = 1024} */
 #define COORD_PARAM(kind, param_name, param_help)                                                                      \
     .size = (uint32_t)sizeof(coord_param), .type = COORD_PARAM_##kind, .name = param_name, .help = param_help
 

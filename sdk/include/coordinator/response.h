@@ -6,7 +6,8 @@
  * ignores what it passes. A rewriter passes on what it wants to by coord_writer_pass_*; Content-Length and entity digests are
  * dropped and the body is chunked.
  * Order of calls for each writer: head once → data, any number → end or abort once → free once. `abort` may come at any point
- * before `end`, also before `head`. After a writer ended the answer early nothing more comes but `free`.
+ * before `end`, also before `head`. After a writer ended the answer early (finish, pass_abort) it gets nothing more but `free`. A
+ * writer that ends the answer without having passed its head leaves none: the client gets a 500.
  * Everything here is [reactor]: no parking, no blocking.
  */
 #ifndef COORDINATOR_RESPONSE_H

@@ -36,7 +36,8 @@ typedef struct coord_step_type {
     coord_status (*create)(const coord_config *config, void **state, coord_error *error);
     /*
      * Serves one request. COORD_NEXT, COORD_DONE (the answer is complete), or a negative status: COORD_FAIL after coord_fail,
-     * COORD_CANCELLED after a parked call said so. Any other negative status is answered as a 500 that names the step. [fiber]
+     * COORD_CANCELLED after a parked call said so. Any other status is answered as a 500 that names the step. After an answer
+     * no further step runs, whatever this one says. [fiber]
      */
     coord_status (*execute)(void *state, coord_request *request);
     /* Frees the instance. May be NULL. [load] */

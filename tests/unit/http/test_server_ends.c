@@ -138,6 +138,29 @@ static void half_closing_after_a_request_that_is_answered_at_once_is_no_loss(voi
     client_free(client);
 }
 
+static void head_answers_the_first(struct exchange *exchange)
+{
+    if (fixture.heads == 1)
+        answer_text(exchange, 200, "hello");
+    else
+        exchange_hold(exchange);
+}
+
+static void a_request_behind_which_the_client_left_is_not_worked_on(void **state)
+{
+    struct client *client = client_new();
+
+    (void)state;
+    fixture.head = head_answers_the_first;
+    client_send(client, GET("/") GET("/") GET("/"));
+    shutdown(client->fd, SHUT_WR);
+    UNTIL(fixture.dones == 2);
+    assert_string_equal(fixture.log, "head done head gone undone");
+    UNTIL(client_over(client));
+    UNTIL(connections() == 0);
+    client_free(client);
+}
+
 static void half_a_head_and_a_fin_is_nothing(void **state)
 {
     static const char *const texts[] = {"", "GE", "GET / HTTP/1.1\r\nHo", "GET / HTTP/1.1\r\nHost: h\r\n"};
@@ -464,6 +487,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_half_closed_client_is_served_if_asked_for, start, finish),
         cmocka_unit_test_setup_teardown(half_closing_after_a_request_that_is_answered_at_once_is_no_loss, start,
                                         finish),
+        cmocka_unit_test_setup_teardown(a_request_behind_which_the_client_left_is_not_worked_on, start, finish),
         cmocka_unit_test_setup_teardown(half_a_head_and_a_fin_is_nothing, start, finish),
         cmocka_unit_test_setup_teardown(nothing_is_done_for_who_is_gone, start, finish),
         cmocka_unit_test_setup_teardown(a_head_has_to_come_in_time, start, finish),

@@ -1,0 +1,170 @@
+/*
+ * The test kit: a whole coordinator inside a test's process, between scripted upstreams and a scripted client.
+ *
+ *     extern const coord_plugin_descriptor coord_plugin;                   // the step's source is compiled into the test
+ *     coord_kit *kit = coord_kit_start(&(coord_kit_options){
+ *         .size = sizeof(coord_kit_options),
+ *         .yaml = "pipeline: {steps: [{type: hello}, {type: decode}]}",
+ *         .plugins = (const coord_plugin_descriptor *const[]){&coord_plugin, NULL}});
+ *     coord_kit_on(kit, &(coord_kit_rule){.phase = "decode", .body = COORD_SLICE("{\"ok\":true}")});
+ *     const coord_kit_message *answer = coord_kit_post(kit, "/v1/chat/completions", "{\"model\":\"m\"}");
+ *     assert(answer->status == 200);
+ *     assert(coord_kit_leg(kit, "decode", 0)->body.size == 13);
+ *     assert(coord_kit_stop(kit));
+ *
+ * The steps that come with the coordinator are loaded as well. Upstreams are the hosts of the YAML that end in `.kit`:
+ * `http://policy.kit` makes one; the gateway is `http://gateway.kit` unless the YAML has a gateway section. What nobody
+ * wrote a rule for is answered 501.
+ *
+ * Nothing waits for ever: what does not come within `patience` is reported on standard error, and the function says so.
+ * Everything that the kit gives out lives until coord_kit_stop. One kit at a time in a process; functions are for one thread,
+ * the test's. Needs no test framework. Link coordinator::testkit, or pkg-config coordinator-testkit.
+ */
+#ifndef COORDINATOR_TESTKIT_H
+#define COORDINATOR_TESTKIT_H
+
+#include <coordinator/plugin.h>
+
+COORD_BEGIN_DECLS
+
+typedef struct coord_kit coord_kit;
+typedef struct coord_kit_client coord_kit_client;
+
+enum { COORD_KIT_MS = 1000000 }; /* nanoseconds in a millisecond */
+
+/* ---- The coordinator ---- */
+
+typedef struct coord_kit_options {
+    uint32_t size;                                 /* sizeof(coord_kit_options) */
+    uint32_t reactors;                             /* 0: 1 */
+    const char *yaml;                              /* as for `coordinator serve`; listeners are the kit's business */
+    const coord_plugin_descriptor *const *plugins; /* linked into the test; NULL-terminated, or NULL */
+    const char *const *plugin_files;               /* .so files; NULL-terminated, or NULL */
+    const char *const
+        *environment;    /* "NAME=value" for ${NAME}; NULL-terminated, or NULL. The process's own is not looked at */
+    int64_t patience_ns; /* of every wait; 0: ten seconds */
+} coord_kit_options;
+
+/* NULL: it did not start, and coord_kit_problem says why, as the coordinator would print it. */
+coord_kit *coord_kit_start(const coord_kit_options *options) COORD_MUST_CHECK;
+const char *coord_kit_problem(void);
+/* Drains it, as SIGTERM does, and frees everything. False: answers had to be cut (server.shutdown_timeout). NULL is allowed: true. */
+bool coord_kit_stop(coord_kit *kit);
+
+/* ---- What travels: requests that upstreams got, and answers that the client got ---- */
+
+typedef struct coord_kit_field {
+    coord_slice name;
+    coord_slice value;
+} coord_kit_field;
+
+typedef struct coord_kit_message {
+    uint32_t size;
+    int32_t status;             /* of an answer; 0: no head has come */
+    const char *upstream;       /* of a request: the host without `.kit` */
+    coord_slice method, target; /* of a request */
+    coord_slice phase;          /* of a request: the field x-llm-d-epp-profile; empty: none */
+    coord_slice head;           /* start line and fields as they came */
+    const coord_kit_field *fields;
+    size_t field_count;
+    coord_slice body; /* without the framing of its transfer */
+    bool whole;       /* it came to its end, as its framing tells */
+} coord_kit_message;
+
+/* The first field of that name (case does not matter): COORD_OK or COORD_ABSENT. */
+coord_status coord_kit_header(const coord_kit_message *message, const char *name, coord_slice *value);
+/* True when the field is there once, with exactly that value. */
+bool coord_kit_header_is(const coord_kit_message *message, const char *name, const char *value);
+
+/* ---- Upstreams ---- */
+
+/* A piece of an answer: what it waits for, then its bytes. */
+typedef struct coord_kit_piece {
+    coord_slice bytes;
+    int64_t delay_ns; /* first this long */
+    const char *gate; /* then until coord_kit_open of that name; NULL: no gate */
+} coord_kit_piece;
+
+enum {
+    COORD_KIT_WHOLE = 0,  /* the answer ends as it should */
+    COORD_KIT_CUT = 1,    /* the connection is closed in the middle */
+    COORD_KIT_SILENT = 2, /* nothing more comes, and the connection stays */
+};
+enum { COORD_KIT_NO_HEAD = -1 }; /* a status: cut or silent before any byte of an answer */
+
+/* Which requests (what is NULL matches all), and what they get. Zeroed: any request gets an empty 200. */
+typedef struct coord_kit_rule {
+    const char *upstream;          /* "gateway", "policy" */
+    const char *phase;             /* "prefill"; "": requests without one */
+    const char *path;              /* the target up to its query */
+    const char *header;            /* it has this field … */
+    const char *value;             /* … with this value */
+    uint32_t times;                /* for so many requests, then the rule is over; 0: for all */
+    int32_t status;                /* 0: 200 */
+    const char *const *headers;    /* name, value, …, NULL; Content-Type is application/json unless it is here */
+    coord_slice body;              /* sent with its Content-Length … */
+    const coord_kit_piece *pieces; /* … or a chunked stream of pieces */
+    size_t piece_count;
+    int64_t delay_ns; /* before the head */
+    const char *gate; /* likewise */
+    int32_t ending;   /* COORD_KIT_… */
+    bool close;       /* no Content-Length and no chunks: the end of the connection ends the answer */
+} coord_kit_rule;
+
+/* Adds a rule; the first added that matches decides. What it points to stays until coord_kit_stop. */
+void coord_kit_on(coord_kit *kit, const coord_kit_rule *rule);
+/* Opens a gate, for good. */
+void coord_kit_open(coord_kit *kit, const char *gate);
+
+/*
+ * The request number `index` (from 0, as they came) that upstreams got whole; of those with the phase or to the upstream
+ * `which`, NULL: of all. Waits for it; NULL: it did not come.
+ */
+const coord_kit_message *coord_kit_leg(coord_kit *kit, const char *which, size_t index);
+/* How many have come so far. */
+size_t coord_kit_leg_count(coord_kit *kit, const char *which);
+/* Waits until the coordinator has closed that request's connection before the answer's end. False: it did not. */
+bool coord_kit_leg_left(coord_kit *kit, const coord_kit_message *leg);
+
+/* ---- The client ---- */
+
+typedef struct coord_kit_request {
+    const char *method; /* NULL: POST */
+    const char *target; /* with query */
+    const char *const *
+        headers; /* name, value, …, NULL, beside Host, Content-Length and, unless it is here, Content-Type: application/json */
+    coord_slice body;
+    bool reads_little; /* takes so little that the coordinator soon sees a slow client */
+} coord_kit_request;
+
+/* Sends it on a connection of its own. NULL: that failed. */
+coord_kit_client *coord_kit_send(coord_kit *kit, const coord_kit_request *request);
+/*
+ * Reads until the answer's head and at least `body_size` bytes of its body are there (COORD_KIT_ALL: until its end). False:
+ * they did not come in time, or the answer ended before, or, for COORD_KIT_ALL, it was cut.
+ */
+#define COORD_KIT_ALL SIZE_MAX
+bool coord_kit_read(coord_kit_client *client, size_t body_size);
+/* What has been read so far; the same object each time. */
+const coord_kit_message *coord_kit_answer(const coord_kit_client *client);
+/* Leaves, as a client that is closed. */
+void coord_kit_leave(coord_kit_client *client);
+
+/* Sends and reads to the end. NULL when nothing was answered at all; look at `whole`. */
+const coord_kit_message *coord_kit_ask(coord_kit *kit, const coord_kit_request *request);
+/* The same for a POST of a JSON text. */
+const coord_kit_message *coord_kit_post(coord_kit *kit, const char *target, const char *body);
+
+/* ---- What else came out ---- */
+
+/* A counter, a gauge, or a histogram's count, now; 0 if it has not moved. Of the process: take differences when kits follow one another. */
+double coord_kit_metric(const char *name, const coord_slice *labels);
+/* Waits until a log line holds `text`. False: none did. */
+bool coord_kit_logged(coord_kit *kit, const char *text);
+/* Line `index` of the log; {NULL, 0} past the last. */
+coord_slice coord_kit_log_line(coord_kit *kit, size_t index);
+/* Waits until `condition(argument)` holds, asking each millisecond. False: it did not. */
+bool coord_kit_wait(coord_kit *kit, bool (*condition)(void *argument), void *argument);
+
+COORD_END_DECLS
+#endif

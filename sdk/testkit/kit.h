@@ -1,0 +1,113 @@
+/*
+ * The inside of the test kit. Threads: the test's own; one that accepts for all upstreams; one for each connection to an
+ * upstream. What they share is behind `lock`; a message does not change any more once it is in the list of legs, but for `left`.
+ */
+#ifndef TESTKIT_KIT_H
+#define TESTKIT_KIT_H
+
+#include "pipeline/kit_host.h"
+
+#include <coordinator/testkit.h>
+
+#include <pthread.h>
+
+enum { MAX_UPSTREAMS = 16 };
+
+struct text {
+    char *data;
+    size_t size, room;
+};
+
+void text_append(struct text *text, const void *data, size_t size);
+void text_format(struct text *text, const char *format, ...) COORD_PRINTF(2, 3);
+static inline coord_slice text_slice(const struct text *text) { return (coord_slice){text->data, text->size}; }
+
+/* One HTTP/1.1 message as it is read from a connection. */
+struct wire {
+    int fd;
+    struct text in;   /* read and not yet used */
+    struct text head; /* with its empty line */
+    struct text body;
+    struct coord_kit_field *fields;
+    coord_kit_message message; /* its slices point into the above */
+    bool head_done, broken;    /* broken: the connection ended before the message did */
+    bool no_body;              /* an answer to HEAD */
+    bool chunked, to_end;
+    size_t left; /* of the body or the chunk */
+    int chunk;   /* what comes next of a chunked body */
+};
+
+/* Reads what is there, for `wait_ms` at most. False: nothing came, or nothing more will. */
+bool wire_pump(struct wire *wire, int wait_ms);
+void wire_free(struct wire *wire);
+/* Sends all of it. False: the other side is gone. */
+bool wire_send(int fd, coord_slice bytes);
+void wire_fields(struct text *out, const char *const *headers);
+bool wire_has_field(const char *const *headers, const char *name);
+
+struct leg {
+    struct leg *next;
+    struct wire wire;
+    bool left; /* the coordinator closed it before the answer's end */
+    bool over; /* the answer is out, or cannot be any more */
+};
+
+struct rule {
+    struct rule *next;
+    coord_kit_rule rule;
+    uint32_t used;
+};
+
+struct connection {
+    struct connection *next;
+    struct coord_kit *kit;
+    pthread_t thread;
+    const char *upstream;
+    int fd;
+};
+
+struct upstream {
+    char *name;
+    int fd; /* listens */
+    uint16_t port;
+};
+
+struct coord_kit_client {
+    struct coord_kit_client *next;
+    struct coord_kit *kit;
+    struct wire wire;
+};
+
+struct line {
+    struct line *next;
+    size_t size;
+    char text[]; /* with a NUL, without its line feed */
+};
+
+struct coord_kit {
+    coord_kit_host *host;
+    int64_t patience_ns;
+    struct text yaml;
+    struct upstream upstreams[MAX_UPSTREAMS];
+    size_t upstream_count;
+    pthread_t acceptor;
+    bool accepting;
+    int wake[2]; /* a pipe: ends the acceptor */
+    struct coord_kit_client *clients;
+
+    pthread_mutex_t lock;
+    bool stopping;
+    struct rule *rules, **rules_end;
+    struct leg *legs, **legs_end;
+    struct connection *connections;
+    struct text gates; /* names, each with a NUL */
+    struct line *lines, **lines_end;
+};
+
+int64_t kit_now(void);
+/* Opens a listener for `name`, unless there is one. */
+struct upstream *upstreams_add(struct coord_kit *kit, const char *name, size_t size);
+bool upstreams_start(struct coord_kit *kit);
+void upstreams_stop(struct coord_kit *kit);
+
+#endif

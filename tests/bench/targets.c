@@ -1,0 +1,182 @@
+/* See targets.h. */
+#include "targets.h"
+
+#include "process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+const char *const target_names[TARGETS] = {"direct", "nginx", "coordinator"};
+
+enum { PATH_AT_MOST = 1024 };
+
+/* One worker process and no log; request bodies stay in memory. `%s`: user line, folder, name, name. */
+static const char nginx_head[] =
+    "%s"
+    "daemon off;\nworker_processes 1;\nworker_rlimit_nofile 20000;\n"
+    "error_log %s/nginx.log;\npid %s/%s.pid;\n"
+    "events { worker_connections 16384; }\n"
+    "http {\n"
+    "  access_log off;\n  keepalive_requests 1000000000;\n  keepalive_timeout 1h;\n"
+    "  client_body_buffer_size 8m;\n  client_max_body_size 64m;\n"
+    "  client_body_temp_path %s/temp;\n  proxy_temp_path %s/temp;\n  fastcgi_temp_path %s/temp;\n"
+    "  uwsgi_temp_path %s/temp;\n  scgi_temp_path %s/temp;\n";
+
+/* Answers a POST with a static file: 405 is what nginx says to that, and what is turned into the file. */
+static const char nginx_worker[] =
+    "  default_type application/json;\n"
+    "  open_file_cache max=16 inactive=1h;\n  open_file_cache_valid 1h;\n  sendfile on;\n"
+    "  map $http_x_llm_d_epp_profile $leg { default decode; prefill prefill; }\n"
+    "  server {\n"
+    "    listen 127.0.0.1:%u backlog=4096;\n    root %s;\n"
+    "    location / { error_page 405 =200 /$leg.json; return 405; }\n"
+    "    location ~ /render$ { error_page 405 =200 /render.json; return 405; }\n"
+    "    location ~ [.]json$ { }\n"
+    "  }\n}\n";
+
+static const char nginx_proxy[] =
+    "  upstream worker { server 127.0.0.1:%u; keepalive 6000; keepalive_requests 1000000000; "
+    "keepalive_timeout 1h; }\n"
+    "  server {\n"
+    "    listen 127.0.0.1:%u backlog=4096;\n"
+    "    location / {\n"
+    "      proxy_pass http://worker;\n      proxy_http_version 1.1;\n"
+    "      proxy_set_header Connection \"\";\n      proxy_buffering off;\n"
+    "    }\n  }\n}\n";
+
+static const char coordinator_yaml[] = "server:\n"
+                                       "  listen_addr: 127.0.0.1:%u\n"
+                                       "  metrics_port: 0\n"
+                                       "  max_connections: 8000\n"
+                                       "gateway:\n"
+                                       "  address: http://127.0.0.1:%u\n"
+                                       "  max_idle_conns_per_host: 8000\n"
+                                       "runtime:\n"
+                                       "  reactors: 1\n"
+                                       "pipeline:\n"
+                                       "  kv_connector: kv-nixl\n"
+                                       "  steps:\n";
+
+static FILE *create(const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    if (!file)
+        perror(path);
+    return file;
+}
+
+static FILE *create_nginx(const struct places *places, const char *name, char path[PATH_AT_MOST])
+{
+    const char *out = places->out;
+    FILE *file;
+
+    snprintf(path, PATH_AT_MOST, "%s/%s.conf", out, name);
+    file = create(path);
+    if (file)
+        fprintf(file, nginx_head, geteuid() == 0 ? "user root;\n" : "", out, out, name, out, out, out, out, out);
+    return file;
+}
+
+static pid_t start_nginx(const struct places *places, char *configuration)
+{
+    char log[PATH_AT_MOST];
+    char *argv[] = {"nginx", "-p", (char *)places->out, "-e", log, "-c", configuration, NULL};
+
+    snprintf(log, sizeof log, "%s/nginx.log", places->out);
+    return process_start(argv, log);
+}
+
+static pid_t start_file_worker(const struct places *places, const char *answers, uint16_t port)
+{
+    char path[PATH_AT_MOST];
+    FILE *file = create_nginx(places, "nginx-worker", path);
+
+    if (!file)
+        return 0;
+    fprintf(file, nginx_worker, port, answers);
+    fclose(file);
+    return start_nginx(places, path);
+}
+
+static pid_t start_event_worker(const struct places *places, const char *answers, uint16_t port, int64_t interval_us)
+{
+    char port_text[16], interval_text[32], log[PATH_AT_MOST];
+    char *argv[] = {(char *)places->worker, "--port",        port_text,     "--answers",
+                    (char *)answers,        "--interval-us", interval_text, NULL};
+
+    snprintf(port_text, sizeof port_text, "%u", port);
+    snprintf(interval_text, sizeof interval_text, "%lld", (long long)interval_us);
+    snprintf(log, sizeof log, "%s/worker.log", places->out);
+    return process_start(argv, log);
+}
+
+static pid_t start_proxy(const struct places *places, uint16_t worker_port, uint16_t port)
+{
+    char path[PATH_AT_MOST];
+    FILE *file = create_nginx(places, "nginx-proxy", path);
+
+    if (!file)
+        return 0;
+    fprintf(file, nginx_proxy, worker_port, port);
+    fclose(file);
+    return start_nginx(places, path);
+}
+
+static pid_t start_coordinator(const struct places *places, uint16_t worker_port, uint16_t port, int legs)
+{
+    char path[PATH_AT_MOST], log[PATH_AT_MOST];
+    char *argv[] = {(char *)places->coordinator, "serve", "--config", path, NULL};
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/coordinator-%d.yaml", places->out, legs);
+    snprintf(log, sizeof log, "%s/coordinator.log", places->out);
+    file = create(path);
+    if (!file)
+        return 0;
+    fprintf(file, coordinator_yaml, port, worker_port);
+    if (legs > 1)
+        fprintf(file, "    - {type: render, params: {address: \"http://127.0.0.1:%u\"}}\n    - type: prefill\n",
+                worker_port);
+    fputs("    - type: decode\n", file);
+    fclose(file);
+    setenv("COORDINATOR_PLUGIN_PATH", places->plugins, 1);
+    return process_start(argv, log);
+}
+
+static bool came_up(const char *what, const struct places *places, pid_t pid, uint16_t port, const char *path)
+{
+    if (process_ready(pid, port, path))
+        return true;
+    fprintf(stderr, "bench: %s did not come up, see the logs in %s\n", what, places->out);
+    return false;
+}
+
+bool fleet_start(struct fleet *fleet, enum target target, const struct places *places, const char *answers, int legs,
+                 int64_t interval_us)
+{
+    *fleet = (struct fleet){.worker_port = process_free_port()};
+    fleet->port = target == DIRECT ? fleet->worker_port : process_free_port();
+    if (interval_us)
+        fleet->worker = start_event_worker(places, answers, fleet->worker_port, interval_us);
+    else
+        fleet->worker = start_file_worker(places, answers, fleet->worker_port);
+    if (!came_up("the worker", places, fleet->worker, fleet->worker_port, NULL))
+        return false;
+    if (target == DIRECT)
+        return true;
+    if (target == NGINX) {
+        fleet->target = start_proxy(places, fleet->worker_port, fleet->port);
+        return came_up("nginx", places, fleet->target, fleet->port, NULL);
+    }
+    fleet->target = start_coordinator(places, fleet->worker_port, fleet->port, legs);
+    return came_up("the coordinator", places, fleet->target, fleet->port, "/readyz");
+}
+
+void fleet_stop(struct fleet *fleet)
+{
+    process_stop(fleet->target);
+    process_stop(fleet->worker);
+    *fleet = (struct fleet){0};
+}
