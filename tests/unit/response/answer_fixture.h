@@ -115,6 +115,7 @@ static inline void fixture_release(struct fixture *fixture)
     chain_release(&fixture->request.chain);
     buffer_release(&fixture->body);
     arena_release(&fixture->request.arena);
+    fixture->request.chain.writers = NULL;
 }
 
 #endif
