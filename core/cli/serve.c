@@ -72,6 +72,8 @@ static int run(struct loaded *loaded, int signals, const char *pid_file)
     wait_signal(signals);
     whole = service_drain(&service, signals);
     log_flush();
+    if (service.hurried)
+        _exit(1);
     service_release(&service);
     buffer_release(&reason);
     if (pid_file)

@@ -167,10 +167,14 @@ bool headers_has_token(const struct headers *headers, coord_slice name, coord_sl
 
 static bool is_hop_by_hop(coord_slice name)
 {
-    static const coord_slice names[] = {
-        COORD_SLICE("keep-alive"), COORD_SLICE("proxy-connection"), COORD_SLICE("proxy-authenticate"),
-        COORD_SLICE("proxy-authorization"), COORD_SLICE("te"), COORD_SLICE("trailer"), COORD_SLICE("transfer-encoding"),
-        COORD_SLICE("upgrade")};
+    static const coord_slice names[] = {COORD_SLICE("keep-alive"),
+                                        COORD_SLICE("proxy-connection"),
+                                        COORD_SLICE("proxy-authenticate"),
+                                        COORD_SLICE("proxy-authorization"),
+                                        COORD_SLICE("te"),
+                                        COORD_SLICE("trailer"),
+                                        COORD_SLICE("transfer-encoding"),
+                                        COORD_SLICE("upgrade")};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (header_name_equal(name, names[i]))

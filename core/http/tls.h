@@ -17,7 +17,7 @@ struct tls_options {
     coord_slice min_version;   /* "", VersionTLS10 … VersionTLS13; default TLS 1.2 */
     const coord_slice *suites; /* Go's names; none: the library's default */
     size_t suite_count;
-    int64_t look_ns;             /* how often the files are looked at; 0: every 5 s */
+    int64_t look_ns; /* how often the files are looked at; 0: every 5 s */
     /* Called after a reload, with NULL on success or what went wrong. May be NULL. */
     void (*reloaded)(void *context, const char *problem);
     void *context;

@@ -20,43 +20,44 @@ struct upstream; /* one target: scheme, host, port; its pool of connections */
 struct leg;
 
 struct upstream_options {
-    coord_slice url;                /* http(s)://host[:port][/prefix]; the prefix is kept for upstream_prefix */
+    coord_slice url; /* http(s)://host[:port][/prefix]; the prefix is kept for upstream_prefix */
     unsigned max_idle_connections;
-    int64_t idle_age_ns;            /* decision 39: connections idle for longer are not used again; rounded down to whole seconds */
-    int64_t connect_timeout_ns;     /* names included; 0: none */
-    coord_slice ca_file;            /* https: empty: the system's */
-    coord_slice client_cert_file;   /* https: empty: none */
+    int64_t
+        idle_age_ns; /* decision 39: connections idle for longer are not used again; rounded down to whole seconds */
+    int64_t connect_timeout_ns;   /* names included; 0: none */
+    coord_slice ca_file;          /* https: empty: the system's */
+    coord_slice client_cert_file; /* https: empty: none */
     coord_slice client_key_file;
     bool insecure_skip_verify;
 };
 
 struct leg_head {
     int32_t status;
-    struct headers headers;    /* all fields of the final head, hop-by-hop and framing fields included */
-    int64_t length;            /* declared body length, -1: unknown */
-    bool reused;               /* on a pooled connection */
+    struct headers headers; /* all fields of the final head, hop-by-hop and framing fields included */
+    int64_t length;         /* declared body length, -1: unknown */
+    bool reused;            /* on a pooled connection */
 };
 
 enum leg_outcome {
-    LEG_COMPLETE = 0,      /* whole, framing-wise; see `close_delimited` */
-    LEG_UNRESOLVED,        /* the name has no address */
-    LEG_REFUSED,           /* no address took the connection */
+    LEG_COMPLETE = 0, /* whole, framing-wise; see `close_delimited` */
+    LEG_UNRESOLVED,   /* the name has no address */
+    LEG_REFUSED,      /* no address took the connection */
     LEG_CONNECT_TIMEOUT,
-    LEG_HEAD_TIMEOUT,      /* no final head in time */
-    LEG_IDLE_TIMEOUT,      /* a gap between bytes */
+    LEG_HEAD_TIMEOUT, /* no final head in time */
+    LEG_IDLE_TIMEOUT, /* a gap between bytes */
     LEG_TOTAL_TIMEOUT,
-    LEG_NO_ANSWER,         /* the connection ended before any byte of the answer: it may be repeated where that is safe */
-    LEG_BROKEN,            /* reset, truncated or not HTTP, after the answer began */
-    LEG_TLS,               /* handshake or certificate */
-    LEG_INTERNAL           /* memory, or the library failed; or the owner broke off its upload */
+    LEG_NO_ANSWER, /* the connection ended before any byte of the answer: it may be repeated where that is safe */
+    LEG_BROKEN,    /* reset, truncated or not HTTP, after the answer began */
+    LEG_TLS,       /* handshake or certificate */
+    LEG_INTERNAL   /* memory, or the library failed; or the owner broke off its upload */
 };
 
 struct leg_result {
     enum leg_outcome outcome;
-    const char *detail;    /* what the library said; valid during the call */
-    bool close_delimited;  /* the body had neither length nor chunks: only its own end mark tells whether it is whole */
+    const char *detail;   /* what the library said; valid during the call */
+    bool close_delimited; /* the body had neither length nor chunks: only its own end mark tells whether it is whole */
     bool head_seen;
-    int64_t connect_ns;    /* time to a connection; 0: reused */
+    int64_t connect_ns; /* time to a connection; 0: reused */
 };
 
 struct leg_events {
@@ -69,25 +70,26 @@ struct leg_events {
        later), LEG_UPLOAD_END, LEG_UPLOAD_ABORT. */
     size_t (*upload)(struct leg *leg, char *room, size_t size);
 };
-#define LEG_UPLOAD_END ((size_t)-1)
-#define LEG_UPLOAD_ABORT ((size_t)-2)
+#define LEG_UPLOAD_END ((size_t) - 1)
+#define LEG_UPLOAD_ABORT ((size_t) - 2)
 
 struct leg_request {
     coord_slice method;
-    coord_slice target;           /* origin form, verbatim on the wire; bytes 0x21–0x7E and 0x80–0xFF only */
-    const struct header *headers; /* in order; Host, Content-Length, Transfer-Encoding, Connection, Expect are the client's business */
+    coord_slice target; /* origin form, verbatim on the wire; bytes 0x21–0x7E and 0x80–0xFF only */
+    const struct header
+        *headers; /* in order; Host, Content-Length, Transfer-Encoding, Connection, Expect are the client's business */
     size_t header_count;
-    coord_slice host;             /* Host field; empty: from the upstream's URL */
-    const coord_slice *pieces;    /* the body as pieces, never joined unless small */
+    coord_slice host;          /* Host field; empty: from the upstream's URL */
+    const coord_slice *pieces; /* the body as pieces, never joined unless small */
     size_t piece_count;
-    size_t body_size;             /* sum of the pieces */
-    bool has_body;                /* a Content-Length is sent, also for 0 bytes */
-    bool streamed;                /* the body comes through events->upload instead; `stream_length` declares it, -1: chunked */
+    size_t body_size; /* sum of the pieces */
+    bool has_body;    /* a Content-Length is sent, also for 0 bytes */
+    bool streamed;    /* the body comes through events->upload instead; `stream_length` declares it, -1: chunked */
     int64_t stream_length;
-    bool fresh;                   /* not on a pooled connection */
-    int64_t head_timeout_ns;      /* from the end of the upload to the final head; 0: none */
-    int64_t idle_timeout_ns;      /* gap between bytes after the head; does not run while paused; 0: none */
-    int64_t total_timeout_ns;     /* 0: none */
+    bool fresh;               /* not on a pooled connection */
+    int64_t head_timeout_ns;  /* from the end of the upload to the final head; 0: none */
+    int64_t idle_timeout_ns;  /* gap between bytes after the head; does not run while paused; 0: none */
+    int64_t total_timeout_ns; /* 0: none */
 };
 
 /* `resolver` outlives the client. NULL: memory or the library failed. */
@@ -99,13 +101,15 @@ void client_free(struct client *client);
 struct upstream *upstream_open(struct client *client, const struct upstream_options *options, const char **reason);
 /* The last close frees it when its legs are over. NULL is allowed. */
 void upstream_close(struct upstream *upstream);
-coord_slice upstream_prefix(const struct upstream *upstream);    /* path prefix of the URL without a trailing slash, often empty */
+coord_slice
+upstream_prefix(const struct upstream *upstream); /* path prefix of the URL without a trailing slash, often empty */
 coord_slice upstream_authority(const struct upstream *upstream); /* host[:port] as in the URL */
 
 size_t leg_size(void); /* bytes of a struct leg, for whoever gives the memory */
 
 /* Starts a leg in `memory` (leg_size() bytes, zeroed, aligned as by malloc). The request struct itself is read during the call only; what it points at lives on. Header fields that are no valid ones are left out. NULL: memory is short and nothing was started. */
-struct leg *leg_start(void *memory, struct upstream *upstream, const struct leg_request *request, const struct leg_events *events, void *owner);
+struct leg *leg_start(void *memory, struct upstream *upstream, const struct leg_request *request,
+                      const struct leg_events *events, void *owner);
 void *leg_owner(const struct leg *leg);
 /* No more data from the next event on; the end may still come when all of the answer had arrived before. */
 void leg_pause(struct leg *leg);

@@ -235,6 +235,10 @@ void front_stop(struct worker *worker)
 {
     for (struct coord_request *request = worker->live, *next; request; request = next) {
         next = request->next;
+        if (!request->background) {
+            request_fail(request, ERROR_INTERNAL, 503, "draining", "the coordinator is shutting down");
+            request_answer_failure(request);
+        }
         request_cancel(request, CANCEL_STOPPING);
     }
 }

@@ -120,7 +120,8 @@ static coord_status add_step(struct registry *registry, const struct plugin *plu
     status = check_params(&kind->params, type->name, plugin->file, reason);
     if (status != COORD_OK)
         return status;
-    kind->next = *added;
+    while (*added)
+        added = &(*added)->next;
     *added = kind;
     return COORD_OK;
 }
@@ -158,7 +159,8 @@ static coord_status add_connector(struct registry *registry, const struct plugin
     status = check_params(&kind->params, type->name, plugin->file, reason);
     if (status != COORD_OK)
         return status;
-    kind->next = *added;
+    while (*added)
+        added = &(*added)->next;
     *added = kind;
     return COORD_OK;
 }
@@ -189,13 +191,19 @@ coord_status registry_add(struct registry *registry, const char *file, const coo
     for (size_t i = 0; descriptor->steps && descriptor->steps[i]; i++) {
         for (const struct step_kind *kind = steps; kind; kind = kind->next)
             if (descriptor->steps[i]->name && strcmp(kind->type.name, descriptor->steps[i]->name) == 0)
-                return refuse(reason, file, "it brings step type \"%s\" twice", kind->type.name);
+                return refuse(reason, file, "it brings step type \"%s\" twice; remove one of the two", kind->type.name);
         if (add_step(registry, plugin, descriptor->steps[i], &steps, reason) != COORD_OK)
             return COORD_INVALID;
     }
-    for (size_t i = 0; descriptor->connectors && descriptor->connectors[i]; i++)
-        if (add_connector(registry, plugin, descriptor->connectors[i], &connectors, reason) != COORD_OK)
+    for (size_t i = 0; descriptor->connectors && descriptor->connectors[i]; i++) {
+        const coord_connector_type *type = descriptor->connectors[i];
+
+        for (const struct connector_kind *kind = connectors; kind; kind = kind->next)
+            if (type->name && type->kind == kind->type.kind && strcmp(kind->type.name, type->name) == 0)
+                return refuse(reason, file, "it brings connector \"%s\" twice; remove one of the two", kind->type.name);
+        if (add_connector(registry, plugin, type, &connectors, reason) != COORD_OK)
             return COORD_INVALID;
+    }
     while (*step_end)
         step_end = &(*step_end)->next;
     *step_end = steps;

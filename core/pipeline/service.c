@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,7 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MS = 1000000, CONNECTIONS_WITHOUT_LIMIT = 65536, OFFLOAD_QUEUE = 1024, LAST_WORDS_MS = 3000 };
+enum {
+    MS = 1000000,
+    CONNECTIONS_WITHOUT_LIMIT = 65536,
+    OFFLOAD_QUEUE = 1024,
+    LAST_WORDS_MS = 1000,
+    UNWINDING_MS = 3000
+};
 
 /* ---- A worker's thread ---- */
 
@@ -51,13 +58,21 @@ static void close_listener(struct task *task)
     worker->closing = true;
 }
 
-static void abort_rest(struct task *task)
+/* Requests get their last words (decision 53). */
+static void stop_rest(struct task *task)
 {
-    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, abort_task));
+    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, stop_task));
 
     atomic_fetch_add(&worker->service->cut, (unsigned)server_exchanges(worker->server));
     worker->closing = true;
     front_stop(worker);
+}
+
+/* What is left then: clients that do not take them, passthrough. */
+static void abort_rest(struct task *task)
+{
+    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, abort_task));
+
     server_abort_all(worker->server);
     if (worker->metrics_server)
         server_abort_all(worker->metrics_server);
@@ -229,6 +244,7 @@ static bool make_workers(struct service *service)
         worker->listen_fd = worker->metrics_fd = -1;
         worker->announce_task.run = announce;
         worker->close_task.run = close_listener;
+        worker->stop_task.run = stop_rest;
         worker->abort_task.run = abort_rest;
         worker->reactor = reactor_new(i);
         if (!worker->reactor)
@@ -397,15 +413,32 @@ coord_status service_start(struct service *service, struct registry *registry, s
 
 /* ---- Ending ---- */
 
+static int64_t clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* What poll(2) takes of the time that is left; of a very long time it has to be asked again. */
+static int left_ms(int64_t since_ns, int64_t timeout_ns)
+{
+    int64_t left = timeout_ns - (clock_ns() - since_ns);
+
+    return left <= 0 ? 0 : left / MS >= INT_MAX ? INT_MAX : (int)((left + MS - 1) / MS);
+}
+
 /* Waits until all workers' threads have ended. False: `again` became readable, or the time is over (`*timed_out`). */
 static bool wait_ended(struct service *service, unsigned *ended, int again, int64_t timeout_ns, bool *timed_out)
 {
     struct pollfd fds[] = {{.fd = service->ended, .events = POLLIN}, {.fd = again, .events = POLLIN}};
+    int64_t since = clock_ns();
 
     *timed_out = false;
     while (*ended < service->worker_count) {
         uint64_t count;
-        int ready = poll(fds, 2, (int)(timeout_ns / MS));
+        int ready = poll(fds, 2, left_ms(since, timeout_ns));
 
         if (ready < 0 && errno == EINTR)
             continue;
@@ -424,14 +457,25 @@ static bool wait_ended(struct service *service, unsigned *ended, int again, int6
 static bool wait_delay(int again, int64_t delay_ns)
 {
     struct pollfd fd = {.fd = again, .events = POLLIN};
+    int64_t since = clock_ns();
+    int left, ready = 0;
 
-    return delay_ns <= 0 || poll(&fd, 1, (int)(delay_ns / MS)) == 0;
+    while (ready <= 0 && (left = left_ms(since, delay_ns)) > 0)
+        ready = poll(&fd, 1, left);
+    return ready <= 0;
 }
 
 static void post_all(struct service *service, size_t task_offset)
 {
     for (unsigned i = 0; i < service->worker_count; i++)
         reactor_post(service->workers[i].reactor, (struct task *)((char *)&service->workers[i] + task_offset));
+}
+
+static bool hurry(struct service *service)
+{
+    service->hurried = true;
+    coord_logf(NULL, COORD_LOG_WARNING, "ending at once: a second signal came");
+    return false;
 }
 
 bool service_drain(struct service *service, int again)
@@ -445,14 +489,18 @@ bool service_drain(struct service *service, int again)
                (long long)(settings->server.shutdown_timeout_ns / MS));
     post_all(service, offsetof(struct worker, announce_task));
     if (!wait_delay(again, settings->server.drain_delay_ns))
-        return false;
+        return hurry(service);
     post_all(service, offsetof(struct worker, close_task));
     if (wait_ended(service, &ended, again, settings->server.shutdown_timeout_ns, &timed_out))
         return true;
     if (!timed_out)
-        return false;
-    post_all(service, offsetof(struct worker, abort_task));
-    if (!wait_ended(service, &ended, again, (int64_t)LAST_WORDS_MS * MS, &timed_out))
+        return hurry(service);
+    post_all(service, offsetof(struct worker, stop_task));
+    if (!wait_ended(service, &ended, again, (int64_t)LAST_WORDS_MS * MS, &timed_out) && timed_out) {
+        post_all(service, offsetof(struct worker, abort_task));
+        wait_ended(service, &ended, again, (int64_t)UNWINDING_MS * MS, &timed_out);
+    }
+    if (ended < service->worker_count && timed_out)
         coord_logf(NULL, COORD_LOG_ERROR, "a step did not return after it was cancelled; the process ends without it");
     coord_logf(NULL, COORD_LOG_WARNING, "%u answers were cut: they did not finish within server.shutdown_timeout",
                atomic_load(&service->cut));

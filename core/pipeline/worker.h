@@ -38,7 +38,7 @@ struct worker {
     struct coord_request *kept;    /* finished ones, their memory kept for the next */
     size_t kept_count, live_count, background_count;
     struct hook ending; /* stops the reactor once nothing is left to do */
-    struct task announce_task, close_task, abort_task;
+    struct task announce_task, close_task, stop_task, abort_task;
     bool closing; /* its listener is closed: it ends with its last request */
 };
 
@@ -58,6 +58,7 @@ struct service {
     uint16_t port, metrics_port;
     _Atomic bool ready;   /* loaded, and not draining */
     _Atomic unsigned cut; /* answers cut at shutdown */
+    bool hurried;         /* a second signal came: the process ends without waiting for its threads */
     int ended;            /* eventfd: a worker's thread has ended */
 
     pthread_mutex_t lock; /* of what follows: starting up */
@@ -75,7 +76,7 @@ coord_status service_start(struct service *service, struct registry *registry, s
 
 /*
  * Decision 63: readiness off, drain delay, listeners closed, streams finish, what is left after shutdown_timeout is cut. `again` becomes
- * readable on a second signal: then it returns at once. True: nothing was cut.
+ * readable on a second signal: then it returns at once (`hurried`). True: nothing was cut.
  */
 bool service_drain(struct service *service, int again);
 
@@ -86,7 +87,7 @@ void service_release(struct service *service);
 struct server_app front_app(struct worker *worker);
 struct server_app status_app(struct worker *worker);
 
-/* Cancels everything that is left on this worker. */
+/* Ends the requests that are left on this worker: 503, or decision 53 where bytes were sent. */
 void front_stop(struct worker *worker);
 
 #endif

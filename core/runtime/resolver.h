@@ -20,14 +20,15 @@ struct resolver;
 enum { RESOLVER_MAX_ADDRESSES = 16 };
 
 struct resolved {
-    size_t count; /* 0: it failed, `reason` says why */
+    size_t count;                                              /* 0: it failed, `reason` says why */
     struct sockaddr_storage addresses[RESOLVER_MAX_ADDRESSES]; /* port 0 */
-    const char *reason; /* static; "no such host", "no answer from the name servers", … */
+    const char *reason;  /* static; "no such host", "no answer from the name servers", … */
     uint64_t generation; /* differs whenever the addresses of this name changed */
 };
 
 struct lookup;
-typedef void lookup_done_fn(struct lookup *lookup, const struct resolved *answer); /* `answer` is borrowed during the call */
+typedef void lookup_done_fn(struct lookup *lookup,
+                            const struct resolved *answer); /* `answer` is borrowed during the call */
 struct lookup {
     lookup_done_fn *done;
     struct lookup *next;
@@ -41,7 +42,8 @@ void resolver_free(struct resolver *resolver); /* waiters are dropped without a 
 /*
  * True and `*answer` filled when it is known now (a literal, cached); else false and `lookup->done` is called later, never from inside.
  */
-bool resolver_start(struct resolver *resolver, coord_slice host, struct lookup *lookup, struct resolved *answer) __attribute__((warn_unused_result));
+bool resolver_start(struct resolver *resolver, coord_slice host, struct lookup *lookup, struct resolved *answer)
+    __attribute__((warn_unused_result));
 void resolver_cancel(struct resolver *resolver, struct lookup *lookup);
 
 #endif

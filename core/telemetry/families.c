@@ -14,8 +14,10 @@ const double metric_token_buckets[19] = {1,    8,    16,    32,    64,    128,  
                                          4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576};
 const double metric_count_buckets[10] = {0, 1, 2, 4, 8, 16, 32, 64, 128, 256};
 
-static const double metric_first_buckets[] = {.005, .01, .025, .05, .1, .2, .3, .5, .75, 1, 1.5, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120};
-static const double metric_gap_buckets[] = {.001, .0025, .005, .01, .015, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, .75, 1, 2.5, 5};
+static const double metric_first_buckets[] = {.005, .01, .025, .05, .1, .2, .3, .5, .75, 1,  1.5,
+                                              2,    3,   5,    7.5, 10, 15, 20, 30, 60,  120};
+static const double metric_gap_buckets[] = {.001, .0025, .005, .01, .015, .02, .03, .04, .05, .075,
+                                            .1,   .15,   .2,   .3,  .5,   .75, 1,   2.5, 5};
 
 static struct families all;
 
@@ -58,8 +60,8 @@ static const struct {
               "upstream"),
     COUNTER(execution_path_total, "Requests by the path that their execution took.", "model_name", "path"),
     COUNTER(kv_transfer_missing_total, "Requests whose prefill handed out no KV transfer parameters.", "model_name"),
-    HISTOGRAM(time_to_first_token_seconds, first, "Time from a request's arrival to the first event of its streamed answer.",
-              "model_name", "api_type"),
+    HISTOGRAM(time_to_first_token_seconds, first,
+              "Time from a request's arrival to the first event of its streamed answer.", "model_name", "api_type"),
     HISTOGRAM(inter_token_latency_seconds, gap, "Time between events of a streamed answer.", "model_name", "api_type"),
     HISTOGRAM(response_output_tokens, token, "Output tokens of answers, as their workers reported them.", "model_name",
               "api_type"),

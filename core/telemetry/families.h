@@ -12,7 +12,8 @@ struct families {
     coord_metric *step_duration_seconds, *step_errors_total, *step_running, *step_skipped_total;
     coord_metric *upstream_request_total, *upstream_request_duration_seconds;
     coord_metric *execution_path_total, *kv_transfer_missing_total;
-    coord_metric *time_to_first_token_seconds, *inter_token_latency_seconds, *response_output_tokens, *response_cached_tokens;
+    coord_metric *time_to_first_token_seconds, *inter_token_latency_seconds, *response_output_tokens,
+        *response_cached_tokens;
     coord_metric *prompt_mutated_after_render_total;
     coord_metric *reactor_blocked_total, *log_lines_dropped_total;
 };

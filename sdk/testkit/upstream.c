@@ -2,6 +2,7 @@
 #include "kit.h"
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,12 +219,14 @@ static void *connection_main(void *argument)
 static void accept_one(struct coord_kit *kit, const struct upstream *upstream)
 {
     struct connection *connection = calloc(1, sizeof *connection);
+    int at_once = 1;
 
     if (!connection)
         abort();
     connection->kit = kit;
     connection->upstream = upstream->name;
     connection->fd = accept4(upstream->fd, NULL, NULL, SOCK_CLOEXEC);
+    setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
     if (connection->fd < 0 || pthread_create(&connection->thread, NULL, connection_main, connection) != 0) {
         if (connection->fd >= 0)
             close(connection->fd);

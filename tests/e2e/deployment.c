@@ -24,6 +24,14 @@ static void section(struct text *yaml, const char *name, const char *lines)
         text_printf(yaml, "%s:\n%s\n", name, lines);
 }
 
+/* `@` in it stands for the gateway's URL. */
+static void add_with_url(struct text *yaml, const char *lines, const char *url)
+{
+    for (const char *at; (at = strchr(lines, '@')) != NULL; lines = at + 1)
+        text_printf(yaml, "%.*s%s", (int)(at - lines), lines, url);
+    text_printf(yaml, "%s", lines);
+}
+
 static void write_config(const struct plan *plan)
 {
     struct text yaml = {0};
@@ -41,7 +49,7 @@ static void write_config(const struct plan *plan)
     section(&yaml, "plugins", plan->plugins);
     text_printf(&yaml, "pipeline:\n  kv_connector: kv-nixl\n%s\n  steps:\n", plan->pipeline ? plan->pipeline : "");
     if (plan->steps)
-        text_printf(&yaml, "%s", plan->steps);
+        add_with_url(&yaml, plan->steps, url);
     else
         text_printf(&yaml,
                     "    - type: render\n      params: {address: \"%s\"}\n    - type: prefill\n    - type: decode\n",
@@ -365,6 +373,17 @@ const struct recorded *transcript_find(const char *phase, size_t n)
 
     for (size_t i = 0; i < count; i++)
         if (strcmp(list[i].phase, phase) == 0 && n-- == 0)
+            return &list[i];
+    return NULL;
+}
+
+const struct recorded *transcript_target(const char *target)
+{
+    struct recorded *list;
+    size_t count = transcript_read(&list);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].target, target) == 0)
             return &list[i];
     return NULL;
 }

@@ -120,7 +120,7 @@ uint16_t free_port(void);
 struct plan {
     /* Lines of YAML below their section, indented by two; NULL: none. */
     const char *server, *gateway, *pipeline, *response, *runtime, *plugins, *top;
-    const char *steps;        /* whole lines below `steps:`; NULL: render, prefill, decode */
+    const char *steps;        /* whole lines below `steps:`, `@` is the gateway's URL; NULL: render, prefill, decode */
     uint16_t gateway_port;    /* 0: worker-sim's */
     const char *gateway_url;  /* instead */
     const char *listen;       /* address; NULL: 127.0.0.1:0 */
@@ -172,8 +172,10 @@ struct recorded {
 };
 /* Reads it anew; `*list` is the harness's until the test ends. The number of requests. */
 size_t transcript_read(struct recorded **list);
-/* The n-th request of a phase, NULL: fewer. */
+/* The n-th request of a phase, NULL: fewer. Passed-through ones are marked `decode`, too. Valid until the next look at the transcript. */
 const struct recorded *transcript_find(const char *phase, size_t n);
+/* The first request for a target. */
+const struct recorded *transcript_target(const char *target);
 /* A field's value (first one) in `Name: value` lines; NULL. `copies` (may be NULL): how many. Valid until the next call. */
 const char *header_in(const char *lines, const char *name, size_t *copies);
 

@@ -73,12 +73,14 @@ __attribute__((constructor)) static void leave_marker(void)
 
 static coord_status variant_create(const coord_config *config, void **state, coord_error *error)
 {
-    (void)config;
 #ifdef CREATE_FAILS
     return coord_error_set(error, "the moon is not full");
 #else
+    coord_slice text = COORD_SLICE("");
+
     (void)error;
-    *state = malloc(1);
+    if (coord_config_string(config, "text", &text) == COORD_OK)
+        *state = strndup(text.data, text.size);
     return *state ? COORD_OK : COORD_FAIL;
 #endif
 }
@@ -95,8 +97,9 @@ static void variant_destroy(void *state) { free(state); }
 
 __attribute__((unused)) static coord_status variant_execute(void *state, coord_request *request)
 {
-    (void)state;
-    return coord_fail(request, 418, "teapot", "variant %s", TYPE_NAME);
+    if (strcmp(state, "next") == 0)
+        return COORD_NEXT;
+    return coord_fail(request, 418, "teapot", "variant %s", (const char *)state);
 }
 
 /* Rows and types of a later minor are longer; what lies behind is not ours to read. */

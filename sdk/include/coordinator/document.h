@@ -37,7 +37,8 @@ enum {
  * 512; white space around it is kept) and copies it. NULL when it is not JSON (`*offset`, unless NULL, tells the byte and
  * `*reason` a short text) or memory is short (`*reason` says so). Freed with coord_document_free. [any thread]
  */
-COORD_API coord_document *coord_document_parse_new(coord_slice text, size_t *offset, const char **reason) COORD_MUST_CHECK;
+COORD_API coord_document *coord_document_parse_new(coord_slice text, size_t *offset,
+                                                   const char **reason) COORD_MUST_CHECK;
 
 /* A copy that shares the text; NULL when memory is short. [the thread that owns `document`] */
 COORD_API coord_document *coord_document_clone_new(const coord_document *document) COORD_MUST_CHECK;
@@ -49,16 +50,20 @@ COORD_API void coord_document_free(coord_document *document);
 COORD_API int32_t coord_document_type(coord_document *document, const char *pointer);
 
 /* The JSON text of the value, edits inside it included. COORD_OK, COORD_ABSENT, COORD_REPEATED, COORD_INVALID (not a pointer), COORD_NO_MEMORY. */
-COORD_API coord_status coord_document_get(coord_document *document, const char *pointer, coord_slice *json) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_get(coord_document *document, const char *pointer,
+                                          coord_slice *json) COORD_MUST_CHECK;
 
 /* A string value, unescaped. As coord_document_get, and COORD_MISTYPED if it is no string. A lone surrogate escape becomes U+FFFD here. */
-COORD_API coord_status coord_document_get_string(coord_document *document, const char *pointer, coord_slice *text) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_get_string(coord_document *document, const char *pointer,
+                                                 coord_slice *text) COORD_MUST_CHECK;
 
 /* true or false, else COORD_MISTYPED. */
-COORD_API coord_status coord_document_get_bool(coord_document *document, const char *pointer, bool *value) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_get_bool(coord_document *document, const char *pointer,
+                                               bool *value) COORD_MUST_CHECK;
 
 /* A count: digits only, 0 … 2^53 (1.0 and 1e0 are none), else COORD_MISTYPED (decision 25). */
-COORD_API coord_status coord_document_get_count(coord_document *document, const char *pointer, uint64_t *value) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_get_count(coord_document *document, const char *pointer,
+                                                uint64_t *value) COORD_MUST_CHECK;
 
 /*
  * Puts the JSON text `json` (copied) at `pointer`: replaces the value there, or adds a member to the object (an element for
@@ -67,16 +72,20 @@ COORD_API coord_status coord_document_get_count(coord_document *document, const 
  * an array also a token that is no index); COORD_NO_MEMORY. An index behind the end is COORD_ABSENT. White space around `json`
  * is left out. Unchanged unless COORD_OK.
  */
-COORD_API coord_status coord_document_set(coord_document *document, const char *pointer, coord_slice json) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_set(coord_document *document, const char *pointer,
+                                          coord_slice json) COORD_MUST_CHECK;
 
 /* Like coord_document_set with a string value, which is quoted and escaped here; `text` must be UTF-8, else COORD_INVALID. */
-COORD_API coord_status coord_document_set_string(coord_document *document, const char *pointer, coord_slice text) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_set_string(coord_document *document, const char *pointer,
+                                                 coord_slice text) COORD_MUST_CHECK;
 
 /* Like coord_document_set with an integer. */
-COORD_API coord_status coord_document_set_int(coord_document *document, const char *pointer, int64_t value) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_set_int(coord_document *document, const char *pointer,
+                                              int64_t value) COORD_MUST_CHECK;
 
 /* Inserts before element `index` of the array at `pointer` (index = length: at the end). Statuses as coord_document_set. */
-COORD_API coord_status coord_document_insert(coord_document *document, const char *pointer, size_t index, coord_slice json) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_insert(coord_document *document, const char *pointer, size_t index,
+                                             coord_slice json) COORD_MUST_CHECK;
 
 /* Removes the member or element. COORD_OK, also when nothing was there; COORD_REPEATED, COORD_INVALID (also for ""), COORD_NO_MEMORY. */
 COORD_API coord_status coord_document_remove(coord_document *document, const char *pointer) COORD_MUST_CHECK;
@@ -85,7 +94,8 @@ COORD_API coord_status coord_document_remove(coord_document *document, const cha
  * Removes every member of that name from the object at `pointer`, however often it stands there; `*removed` (may be NULL) counts
  * them. COORD_OK, also when nothing was there; COORD_REPEATED (the way to it), COORD_INVALID, COORD_NO_MEMORY.
  */
-COORD_API coord_status coord_document_remove_all(coord_document *document, const char *pointer, coord_slice name, size_t *removed) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_remove_all(coord_document *document, const char *pointer, coord_slice name,
+                                                 size_t *removed) COORD_MUST_CHECK;
 
 /*
  * Walks the members or elements of the container at `pointer` in order. `*cursor` starts at 0. COORD_OK with the next one
@@ -93,7 +103,8 @@ COORD_API coord_status coord_document_remove_all(coord_document *document, const
  * COORD_MISTYPED (no container), COORD_REPEATED (the way to it), COORD_NO_MEMORY. Between calls what is inside a member may be
  * edited, but none may be added or removed.
  */
-COORD_API coord_status coord_document_next(coord_document *document, const char *pointer, size_t *cursor, coord_slice *key, coord_slice *json) COORD_MUST_CHECK;
+COORD_API coord_status coord_document_next(coord_document *document, const char *pointer, size_t *cursor,
+                                           coord_slice *key, coord_slice *json) COORD_MUST_CHECK;
 
 /* Number of members or elements; 0 for anything else. */
 COORD_API size_t coord_document_count(coord_document *document, const char *pointer);
@@ -117,7 +128,8 @@ COORD_API size_t coord_document_pieces(coord_document *document, coord_slice *pi
  *     coord_slice text; if (coord_json_end(json, &text) == COORD_OK) …; coord_json_free(json);
  */
 typedef struct coord_json coord_json;
-COORD_API coord_json *coord_json_new(void) COORD_MUST_CHECK; /* NULL when memory is short; every call below accepts NULL */
+COORD_API coord_json *
+coord_json_new(void) COORD_MUST_CHECK; /* NULL when memory is short; every call below accepts NULL */
 COORD_API void coord_json_free(coord_json *json);
 COORD_API void coord_json_object(coord_json *json);
 COORD_API void coord_json_array(coord_json *json);
@@ -125,7 +137,8 @@ COORD_API void coord_json_close(coord_json *json); /* the innermost open object 
 COORD_API void coord_json_key(coord_json *json, const char *name);
 COORD_API void coord_json_string(coord_json *json, coord_slice text); /* invalid UTF-8 becomes U+FFFD */
 COORD_API void coord_json_int(coord_json *json, int64_t value);
-COORD_API void coord_json_number(coord_json *json, double value); /* the fewest digits that read back the same; not finite: null */
+COORD_API void coord_json_number(coord_json *json,
+                                 double value); /* the fewest digits that read back the same; not finite: null */
 COORD_API void coord_json_bool(coord_json *json, bool value);
 COORD_API void coord_json_null(coord_json *json);
 COORD_API void coord_json_raw(coord_json *json, coord_slice value); /* one JSON value, trusted to be one */

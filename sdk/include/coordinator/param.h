@@ -42,7 +42,8 @@ typedef struct coord_param {
     int64_t minimum; /* INT: value; DURATION: nanoseconds; SIZE: bytes */
     int64_t maximum;
     const char *const *choices; /* ENUM: NULL-terminated */
-    const char *needs; /* a thing that an earlier step must provide for it to take effect (COORD_THING_…), or NULL; an ENUM's first choice means "off" */
+    const char *
+        needs; /* a thing that an earlier step must provide for it to take effect (COORD_THING_…), or NULL; an ENUM's first choice means "off" */
 } coord_param;
 
 /* A row of a param table; members follow in the order of coord_param, as C++ wants it: {COORD_PARAM(INT, "max_parallel", "legs at a time"), .fallback = "8", .minimum = 1, .maximum = 1024} */

@@ -55,7 +55,8 @@ COORD_API bool coord_head_is_json(const coord_head *head);
 COORD_API coord_status coord_head_set_status(coord_head *head, int32_t status);
 COORD_API coord_status coord_head_set_header(coord_head *head, const char *name, coord_slice value);
 COORD_API coord_status coord_head_remove_header(coord_head *head, const char *name);
-/* In `head`: this writer changes nothing in this answer after all; it gets no more calls but `free`. Keeps Content-Length if all rewriters say so. */
+/* In `head`: this writer leaves the body of this answer alone; what it has set in the head stays. It gets no more calls but `free`.
+   Content-Length stays if all rewriters say so. */
 COORD_API void coord_writer_skip(coord_writer *writer);
 
 /* Passing on (rewriters). The head must be passed before data; if `head` returns without passing it, the writer holds it and passes it later. */

@@ -53,7 +53,8 @@ COORD_API coord_status coord_usage_read(int32_t api, coord_slice json, coord_usa
  * derived so that the sum stays). COORD_OK with `*edited` (freed with free()); COORD_END: nothing to change; COORD_INVALID: not JSON, or a member stands there
  * twice; COORD_NO_MEMORY. [any thread]
  */
-COORD_API coord_status coord_usage_edit_cached(int32_t api, coord_slice json, uint64_t cached, char **edited, size_t *size);
+COORD_API coord_status coord_usage_edit_cached(int32_t api, coord_slice json, uint64_t cached, char **edited,
+                                               size_t *size);
 
 /* True when `bytes` may hold a usage block: a search for the word, far cheaper than reading. */
 COORD_API bool coord_usage_maybe(coord_slice bytes);
@@ -67,10 +68,12 @@ COORD_API bool coord_usage_is_frame(coord_slice json);
  * COORD_NO_MEMORY. [fiber]
  */
 typedef void coord_usage_seen(coord_request *request, const coord_usage *usage, void *argument);
-COORD_API coord_status coord_usage_observe(coord_request *request, coord_usage_seen *seen, void *argument) COORD_MUST_CHECK;
+COORD_API coord_status coord_usage_observe(coord_request *request, coord_usage_seen *seen,
+                                           void *argument) COORD_MUST_CHECK;
 
 /* Wraps an editor: `cached` (NULL: leave it) is written into every block, and with `drop_frame` pure usage frames are removed with their blank line. */
-COORD_API coord_status coord_usage_edit(coord_request *request, const uint64_t *cached, bool drop_frame) COORD_MUST_CHECK;
+COORD_API coord_status coord_usage_edit(coord_request *request, const uint64_t *cached,
+                                        bool drop_frame) COORD_MUST_CHECK;
 
 /* What a phase said of this request, for the usage record and the metrics: the last call for a phase wins. */
 COORD_API void coord_request_note_usage(coord_request *request, const char *phase, const coord_usage *usage);

@@ -258,7 +258,7 @@ static void what_contradicts_the_contract_inside_is_refused(void **state)
         {"no-execute", "step type \"variant\" has no execute", "every step needs one"},
         {"bad-type-name", "a step type is called \"Variant_1\"", "names are [a-z][a-z0-9-]*"},
         {"bad-plugin-name", "the plugin is called \"Variant\"", "names are [a-z][a-z0-9-]*"},
-        {"twice", "it brings step type \"variant\" twice", ""},
+        {"twice", "it brings step type \"variant\" twice", "remove one of the two"},
     };
 
     (void)state;
@@ -342,7 +342,7 @@ static void a_create_that_fails_says_why_and_where(void **state)
 
 static void the_other_compilers_steps_run(void **state)
 {
-    static const char *const NAMES[][3] = {{"other-compiler", "variant", "variant variant"},
+    static const char *const NAMES[][3] = {{"other-compiler", "variant", "variant none"},
                                            {"cplusplus", "cplusplus", "hello from C++"}};
 
     (void)state;
@@ -364,6 +364,24 @@ static void the_other_compilers_steps_run(void **state)
         assert_non_null(memmem(answer->body.data, answer->body.size, NAMES[i][2], strlen(NAMES[i][2])));
         assert_true(coord_kit_stop(kit));
     }
+}
+
+static void two_steps_of_one_file_have_state_of_their_own(void **state)
+{
+    coord_kit *kit =
+        coord_kit_start(&(coord_kit_options){.size = sizeof(coord_kit_options),
+                                             .yaml = "pipeline: {steps: [{type: variant, id: a, params: {text: next}}, "
+                                                     "{type: variant, id: b, params: {text: b's own}}]}",
+                                             .plugin_files = (const char *const[]){fixture("good"), NULL}});
+    const coord_kit_message *answer;
+
+    (void)state;
+    if (!kit)
+        fail_msg("%s", coord_kit_problem());
+    answer = coord_kit_post(kit, "/v1/chat/completions", "{}");
+    assert_int_equal(answer->status, 418);
+    assert_non_null(memmem(answer->body.data, answer->body.size, "variant b's own", 15));
+    assert_true(coord_kit_stop(kit));
 }
 
 static void what_a_plugin_leaves_behind_does_not_spoil_the_end(void **state)
@@ -419,6 +437,7 @@ int main(void)
         cmocka_unit_test(another_compiler_and_language_give_the_same_layout),
         cmocka_unit_test(a_create_that_fails_says_why_and_where),
         cmocka_unit_test(the_other_compilers_steps_run),
+        cmocka_unit_test(two_steps_of_one_file_have_state_of_their_own),
         cmocka_unit_test(what_a_plugin_leaves_behind_does_not_spoil_the_end),
         cmocka_unit_test(a_plugin_that_does_not_load_keeps_the_service_from_starting),
         cmocka_unit_test(

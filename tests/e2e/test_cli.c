@@ -1,0 +1,255 @@
+/* The command line: exit codes, positions of what is wrong, and what beats what. */
+#include "harness.h"
+
+#include <unistd.h>
+
+static char folder[] = "/tmp/e2e-cli-XXXXXX";
+
+static void write_file(const char *name, const char *yaml, char path[128])
+{
+    snprintf(path, 128, "%s/%s", folder, name);
+    file_write(path, yaml);
+}
+
+static int check(const char *path, struct text *output)
+{
+    return run_program((const char *const[]){coordinator_program(), "check", "--config", path, NULL}, NULL, output);
+}
+
+#define GOOD_TAIL                                                                                                      \
+    "gateway: {address: 'http://x'}\npipeline:\n  kv_connector: kv-nixl\n  steps:\n    - type: prefill\n    - type: "  \
+    "decode\n"
+
+static void what_is_wrong_is_named_with_its_position(void **state)
+{
+    static const struct {
+        const char *name, *yaml, *position, *parts[3];
+    } rows[] = {
+        {"unknown key", "servr:\n  listen_addr: ':1'\n" GOOD_TAIL, ":1:1: ", {"servr", "server"}},
+        {"unknown key below", "server:\n  listen_adr: ':1'\n" GOOD_TAIL, ":2:3: ", {"listen_adr", "listen_addr"}},
+        {"unknown param",
+         "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: prefill\n      params: {kv_conector: "
+         "kv-nixl}\n    - type: decode\n",
+         ":5:16: ",
+         {"kv_conector", "kv_connector"}},
+        {"unknown step",
+         "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: decoed\n",
+         ":4:13: ",
+         {"decoed", "decode"}},
+        {"repeated key", "server:\n  read_timeout: 1s\n  read_timeout: 2s\n" GOOD_TAIL, ":3:3: ", {"read_timeout"}},
+        {"duration without unit", "server:\n  read_timeout: 30\n" GOOD_TAIL, ":2:17: ", {"read_timeout", "30s"}},
+        {"negative duration", "server:\n  read_timeout: -1s\n" GOOD_TAIL, ":2:17: ", {"read_timeout"}},
+        {"boolean in words", "server:\n  secure_serving: yes\n" GOOD_TAIL, ":2:19: ", {"secure_serving", "true"}},
+        {"unknown connector",
+         "gateway: {address: 'http://x'}\npipeline:\n  kv_connector: kv-nixxl\n  steps:\n    - type: prefill\n    - "
+         "type: decode\n",
+         ":",
+         {"kv-nixxl", "kv-nixl"}},
+        {"a missing required param",
+         "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: render\n    - type: decode\n",
+         ":4:",
+         {"render", "address"}},
+        {"not YAML", "server: [\n", ":", {"bad.yaml"}},
+        {"a tab", "server:\n\tlisten_addr: ':1'\n", ":2:", {"bad.yaml"}},
+        {"not a map", "- 1\n", ":1:1: ", {"bad.yaml"}},
+        {"a step of the Go coordinator",
+         "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: async-broker\n    - type: decode\n",
+         ":4:13: ",
+         {"async-broker", "differences"}},
+        {"an unset variable",
+         "gateway: {address: '${NOT_SET_AT_ALL}'}\npipeline:\n  steps:\n    - type: decode\n",
+         ":1:",
+         {"NOT_SET_AT_ALL"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct text output = {0};
+        char path[128], at[256];
+        int code;
+
+        write_file("bad.yaml", rows[i].yaml, path);
+        code = check(path, &output);
+        if (code != 2)
+            fail_msg("%s: exit %d: %s", rows[i].name, code, output.data);
+        snprintf(at, sizeof at, "bad.yaml%s", rows[i].position);
+        assert_contains(output.data, at);
+        for (size_t p = 0; p < 3 && rows[i].parts[p]; p++)
+            assert_contains(output.data, rows[i].parts[p]);
+        text_free(&output);
+    }
+}
+
+static void everything_wrong_is_told_at_once(void **state)
+{
+    struct text output = {0};
+    char path[128];
+
+    (void)state;
+    write_file("many.yaml",
+               "servr: 1\nlog_level: x\nserver:\n  read_timeout: 30\n  metrics_port: 99999\n  listen_addr: "
+               "nowhere\ngateway: {address: 'ftp://x'}\n"
+               "pipeline:\n  steps:\n    - type: prefil\n    - type: decode\n      params: {nonsense: 1}\n",
+               path);
+    assert_int_equal(check(path, &output), 2);
+    for (int line = 1; line <= 7; line++) {
+        char at[64];
+
+        if (line == 3)
+            continue;
+        snprintf(at, sizeof at, "many.yaml:%d:", line);
+        assert_contains(output.data, at);
+    }
+    assert_contains(output.data, "many.yaml:10:");
+    assert_contains(output.data, "many.yaml:12:");
+    text_free(&output);
+}
+
+static void exit_codes_are_as_documented(void **state)
+{
+    char good[128], warned[128], bad[128], out[128];
+    struct text output = {0};
+    const char *program = coordinator_program();
+
+    (void)state;
+    write_file("good.yaml", GOOD_TAIL, good);
+    write_file("warned.yaml", "nonsense: 1\n" GOOD_TAIL, warned);
+    write_file("bad.yaml", "server: 1\n", bad);
+    snprintf(out, sizeof out, "%s/missing.yaml", folder);
+    const struct {
+        int code;
+        const char *arguments[6], *part;
+    } rows[] = {
+        {0, {program, "check", "--config", good}, "good"},
+        {2, {program, "check", "--config", bad}, "bad.yaml:1:"},
+        {2, {program, "check", "--config", out}, "missing.yaml"},
+        {2, {program, "check"}, "usage"},
+        {2, {program, "check", "--config", warned}, "nonsense"},
+        {0, {program, "check", "--config", warned, "--allow-unknown-keys"}, "nonsense"},
+        {1, {program, "serve", "--config", bad}, "bad.yaml:1:"},
+        {1, {program, "serve", "--config", out}, "missing.yaml"},
+        {2, {program, "serve"}, "usage"},
+        {2, {program, "nonsense"}, "nonsense"},
+        {2, {program, "serve", "--nonsense"}, "--nonsense"},
+        {2, {program}, "coordinator"},
+        {0, {program, "help"}, "serve"},
+        {0, {program, "--help"}, "serve"},
+        {0, {program, "version"}, "ABI"},
+        {0, {program, "--version"}, "ABI"},
+        {0, {program, "steps"}, "kv-shared-storage"},
+        {0, {program, "steps", "prefill"}, "kv_connector"},
+        {0, {program, "steps", "prefill", "--json"}, "\"default\""},
+        {2, {program, "steps", "prefil"}, "prefill"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int code = run_program(rows[i].arguments, NULL, &output);
+
+        if (code != rows[i].code)
+            fail_msg("%s %s %s: exit %d, not %d: %s", rows[i].arguments[1],
+                     rows[i].arguments[2] ? rows[i].arguments[2] : "", rows[i].arguments[3] ? rows[i].arguments[3] : "",
+                     code, rows[i].code, output.data);
+        assert_contains(output.data, rows[i].part);
+    }
+    text_free(&output);
+}
+
+static void every_scalar_key_has_an_environment_variable_and_flags_beat_it(void **state)
+{
+    uint16_t dead = free_port(), metrics = free_port();
+    char port[16], address[64];
+
+    (void)state;
+    /* file < environment */
+    deploy(&(struct plan){.steps = "    - type: decode\n"});
+    snprintf(address, sizeof address, "COORDINATOR_GATEWAY_ADDRESS=http://127.0.0.1:%u", deployed.sim_port);
+    assert_int_equal(harness_end(NULL), 0);
+    {
+        struct scripted *worker = scripted_start(&(struct scripted_options){0});
+
+        snprintf(address, sizeof address, "COORDINATOR_GATEWAY_ADDRESS=http://127.0.0.1:%u", scripted_port(worker));
+        deploy(&(struct plan){
+            .no_sim = true,
+            .gateway_port = dead,
+            .steps = "    - type: decode\n",
+            .environment = (const char *const[]){address, "COORDINATOR_SERVER_MAX_REQUEST_BODY_SIZE=1",
+                                                 "COORDINATOR_LOG_LEVEL=0", "COORDINATOR_SERVER_METRICS_PORT=0", NULL},
+            .not_ready = true,
+            .flags = (const char *const[]){"-v", "2", NULL}});
+        UNTIL(strstr(process_log(&deployed.coordinator), "started")); /* -v beats COORDINATOR_LOG_LEVEL */
+        deployed.port = (uint16_t)strtoul(strstr(process_log(&deployed.coordinator), " port=") + 6, NULL, 10);
+        assert_contains(process_log(&deployed.coordinator), "metrics_port=0");
+        assert_int_equal(fetch("POST", CHAT_PATH, "", CHAT)->answer.status, 200);
+        struct client *client = client_open(deployed.port);
+
+        client_say(client, "POST " CHAT_PATH " HTTP/1.1\r\nHost: c\r\nContent-Length: 1048577\r\n\r\n");
+        assert_true(client_read(client, PATIENCE_MS));
+        assert_int_equal(client->answer.status, 413);
+        assert_int_equal(harness_end(NULL), 0);
+    }
+    /* environment < flag */
+    snprintf(port, sizeof port, "%u", metrics);
+    deploy(&(struct plan){.environment = (const char *const[]){"COORDINATOR_SERVER_METRICS_PORT=0", NULL},
+                          .flags = (const char *const[]){"--metrics-port", port, NULL}});
+    assert_int_equal(fetch_port(metrics, "GET", "/metrics", "", NULL)->answer.status, 200);
+}
+
+static void a_port_in_use_and_a_bad_environment_are_told(void **state)
+{
+    struct text output = {0};
+    char path[128], yaml[512];
+
+    (void)state;
+    deploy(&(struct plan){0});
+    snprintf(yaml, sizeof yaml, "server: {listen_addr: '127.0.0.1:%u', metrics_port: 0}\n" GOOD_TAIL,
+             deployed.sim_port);
+    write_file("used.yaml", yaml, path);
+    assert_int_equal(
+        run_program((const char *const[]){coordinator_program(), "serve", "--config", path, NULL}, NULL, &output), 1);
+    assert_contains(output.data, "ddress already in use");
+    snprintf(yaml, sizeof yaml, "server: {listen_addr: '127.0.0.1:0', metrics_port: %u}\n" GOOD_TAIL,
+             deployed.metrics_port);
+    write_file("used.yaml", yaml, path);
+    assert_int_equal(
+        run_program((const char *const[]){coordinator_program(), "serve", "--config", path, NULL}, NULL, &output), 1);
+    assert_contains(output.data, "metrics");
+    assert_contains(output.data, "ddress already in use");
+    write_file("good.yaml", GOOD_TAIL, path);
+    assert_int_equal(run_program((const char *const[]){coordinator_program(), "check", "--config", path, NULL},
+                                 (const char *const[]){"COORDINATOR_SERVER_READ_TIMEOUT=soon", NULL}, &output),
+                     2);
+    assert_contains(output.data, "COORDINATOR_SERVER_READ_TIMEOUT");
+    text_free(&output);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_files(void **state)
+{
+    static const char *const names[] = {"bad.yaml", "many.yaml", "good.yaml", "warned.yaml", "used.yaml"};
+    char path[128];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_wrong_is_named_with_its_position),
+        TEST(everything_wrong_is_told_at_once),
+        TEST(exit_codes_are_as_documented),
+        TEST(every_scalar_key_has_an_environment_variable_and_flags_beat_it),
+        TEST(a_port_in_use_and_a_bad_environment_are_told),
+    };
+
+    harness_select();
+    return cmocka_run_group_tests(tests, make_folder, remove_files);
+}
