@@ -100,7 +100,8 @@ coord_status coord_call_set_header(coord_call *call, const char *name, coord_sli
 {
     if (call->started)
         return COORD_STATE;
-    if (!header_name_valid(coord_slice_of(name)) || !header_value_valid(value))
+    if (!header_name_valid(coord_slice_of(name)) || !header_value_valid(value) ||
+        leg_header_is_the_cores(coord_slice_of(name)))
         return COORD_INVALID;
     return headers_set(&call->headers, coord_slice_of(name), value) ? COORD_OK : COORD_NO_MEMORY;
 }
