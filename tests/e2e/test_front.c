@@ -35,7 +35,7 @@ static void what_is_refused_is_refused_in_json(void **state)
         {"array", "POST", CHAT_PATH, "", "[]", 400, "invalid"},
         {"repeated model", "POST", CHAT_PATH, "", "{\"model\":\"a\",\"mod\\u0065l\":\"b\"}", 400, "model"},
         {"stream as text", "POST", CHAT_PATH, "", "{\"stream\":\"true\"}", 400, "stream"},
-        {"Messages in their own shape", "GET", "/v1/completions", "", NULL, 405, "invalid_request_error"},
+        {"GET on completions", "GET", "/v1/completions", "", NULL, 405, "invalid_request_error"},
         {"prompt_logprobs before prefill", "POST", CHAT_PATH, "",
          "{\"model\":\"m\",\"messages\":[],\"prompt_logprobs\":1}", 400, "prompt_logprobs"},
         {"an upgrade", "GET", "/ws", "Connection: Upgrade\r\nUpgrade: websocket\r\n", NULL, 501, "not_implemented"},
