@@ -8,6 +8,7 @@
 #include "telemetry/log.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 enum { HOLD_LIMIT = 65536, DISCARD_LIMIT = 65536, ERROR_BODY_LIMIT = 8192, MAX_PIECES = 64 };
 
@@ -109,7 +110,8 @@ coord_status coord_call_set_header(coord_call *call, const char *name, coord_sli
 {
     if (call->started)
         return COORD_STATE;
-    if (!header_name_valid(coord_slice_of(name)) || !header_value_valid(value) || leg_header_is_the_cores(coord_slice_of(name)))
+    if (!header_name_valid(coord_slice_of(name)) || !header_value_valid(value) ||
+        leg_header_is_the_cores(coord_slice_of(name)))
         return COORD_INVALID;
     return headers_set(&call->headers, coord_slice_of(name), value) ? COORD_OK : COORD_NO_MEMORY;
 }
@@ -794,17 +796,15 @@ coord_document *coord_call_document(coord_call *call)
 
 coord_status coord_call_fail_answer(coord_call *call, const char *format, ...)
 {
-    struct buffer what = {.limit = 1024};
+    char what[MESSAGE_LIMIT];
     va_list arguments;
-    bool said;
 
     va_start(arguments, format);
-    said = buffer_vprintf(&what, format, arguments);
+    if (vsnprintf(what, sizeof what, format, arguments) < 0)
+        what[0] = '\0';
     va_end(arguments);
-    request_fail(call->request, ERROR_UPSTREAM_5XX, 502, NULL, "%s answered with something unusable: %.*s", call->name,
-                 COORD_FMT(said ? buffer_slice(&what) : (coord_slice)COORD_SLICE("")));
-    buffer_release(&what);
-    return COORD_FAIL;
+    return request_fail(call->request, ERROR_UPSTREAM_5XX, 502, NULL, "%s answered with something unusable: %s",
+                        call->name, what);
 }
 
 /* A worker's error body goes to the client when it is a JSON object with an error in it and small. */
