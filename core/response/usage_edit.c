@@ -13,6 +13,7 @@ struct editor {
     bool drops;
     enum answer_form form;
     coord_sse *sse;
+    bool midway; /* some of the stream was skipped before there was a parser */
     struct buffer body;
     coord_head *held; /* of a JSON answer */
     bool blind;
@@ -69,6 +70,8 @@ static void give_up(struct editor *self, coord_writer *writer, coord_slice unfed
     self->blind = true;
     if (self->sse)
         coord_writer_pass(writer, coord_sse_rest(self->sse));
+    coord_sse_free(self->sse);
+    self->sse = NULL;
     coord_writer_pass(writer, unfed);
 }
 
@@ -78,11 +81,12 @@ static void edit_events(struct editor *self, coord_writer *writer, coord_slice b
     coord_status status;
 
     if (usage_can_skip(self->sse, bytes)) {
+        self->midway = true;
         coord_writer_pass(writer, bytes);
         return;
     }
     if (!self->sse)
-        self->sse = coord_sse_new(usage_limit(coord_writer_request(writer)));
+        self->sse = usage_sse_new(usage_limit(coord_writer_request(writer)), self->midway);
     if (!self->sse) {
         give_up(self, writer, bytes);
         return;
@@ -134,11 +138,14 @@ static void edit_end(coord_writer *writer)
 {
     struct editor *self = coord_writer_state(writer);
     coord_sse_event event = {.size = sizeof event};
+    coord_status status = COORD_END;
 
     if (self->form == FORM_JSON && !self->blind)
         end_json(self, writer);
-    while (self->sse && !self->blind && coord_sse_last(self->sse, &event) == COORD_OK)
+    while (self->sse && (status = coord_sse_last(self->sse, &event)) == COORD_OK)
         pass_event(self, writer, &event);
+    if (status != COORD_END) /* memory is short: nothing is lost for that */
+        give_up(self, writer, (coord_slice){0});
     coord_writer_pass_end(writer);
 }
 
