@@ -231,10 +231,12 @@ static coord_status wait_descriptor(struct act_state *state, coord_request *requ
     coord_status timeout, invalid, readable;
 
     (void)state;
-    if (pipe(ends) != 0 || pthread_create(&thread, NULL, write_later, &ends[1]) != 0)
+    if (pipe(ends) != 0)
         abort();
     timeout = coord_wait_fd(request, ends[0], COORD_READABLE, MS, NULL);
     invalid = coord_wait_fd(request, regular, COORD_READABLE, -1, NULL);
+    if (pthread_create(&thread, NULL, write_later, &ends[1]) != 0)
+        abort();
     readable = coord_wait_fd(request, ends[0], COORD_READABLE, -1, &ready);
     pthread_join(thread, NULL);
     close(ends[0]), close(ends[1]), close(file), close(regular);
