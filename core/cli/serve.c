@@ -64,7 +64,6 @@ static int run(struct loaded *loaded, int signals, const char *pid_file)
         buffer_release(&reason);
         log_flush();
         loaded->generation = NULL;
-        service.failed++;
         service_release(&service);
         return 1;
     }

@@ -3,6 +3,8 @@
 
 #include "pipeline/worker.h"
 
+#include <stdio.h>
+
 enum { ERROR_BODY_LIMIT = 8192 };
 
 coord_status call_fail_transport(struct coord_call *call)
@@ -46,17 +48,15 @@ coord_document *coord_call_document(coord_call *call)
 
 coord_status coord_call_fail_answer(coord_call *call, const char *format, ...)
 {
-    struct buffer what = {.limit = 1024};
+    char what[MESSAGE_LIMIT];
     va_list arguments;
-    bool said;
 
     va_start(arguments, format);
-    said = buffer_vprintf(&what, format, arguments);
+    if (vsnprintf(what, sizeof what, format, arguments) < 0)
+        what[0] = '\0';
     va_end(arguments);
-    request_fail(call->request, ERROR_UPSTREAM_5XX, 502, NULL, "%s answered with something unusable: %.*s", call->name,
-                 COORD_FMT(said ? buffer_slice(&what) : (coord_slice)COORD_SLICE("")));
-    buffer_release(&what);
-    return COORD_FAIL;
+    return request_fail(call->request, ERROR_UPSTREAM_5XX, 502, NULL, "%s answered with something unusable: %s",
+                        call->name, what);
 }
 
 /* A worker's error body goes to the client when it is a JSON object with an error in it and small. */

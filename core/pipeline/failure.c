@@ -1,6 +1,8 @@
 /* The public side of failing a request (coordinator/request.h). */
 #include "pipeline/request.h"
 
+#include <stdio.h>
+
 static enum error_class class_of(int32_t status)
 {
     return status >= 400 && status < 500 ? ERROR_BAD_REQUEST : ERROR_INTERNAL;
@@ -8,17 +10,15 @@ static enum error_class class_of(int32_t status)
 
 coord_status coord_fail(coord_request *request, int32_t status, const char *code, const char *format, ...)
 {
-    struct buffer text = {.limit = 1024};
+    char text[MESSAGE_LIMIT];
     va_list arguments;
-    bool said;
 
     va_start(arguments, format);
-    said = buffer_vprintf(&text, format, arguments);
+    if (vsnprintf(text, sizeof text, format, arguments) < 0)
+        text[0] = '\0';
     va_end(arguments);
-    request_fail(request, class_of(status), status, code ? arena_printf(&request->arena, "%s", code) : NULL, "%.*s",
-                 COORD_FMT(said ? buffer_slice(&text) : (coord_slice)COORD_SLICE("the request failed")));
-    buffer_release(&text);
-    return COORD_FAIL;
+    return request_fail(request, class_of(status), status, code ? arena_printf(&request->arena, "%s", code) : NULL,
+                        "%s", text);
 }
 
 static const char *keep(coord_request *request, const char *text)
@@ -42,7 +42,7 @@ coord_status coord_fail_with(coord_request *request, const coord_failure *given)
     for (size_t i = 0; wanted.headers && wanted.headers[i] && wanted.headers[i + 1]; i += 2) {
         coord_slice name = coord_slice_of(wanted.headers[i]), value = coord_slice_of(wanted.headers[i + 1]);
 
-        if (!header_name_valid(name) || !header_value_valid(value) || !headers_add(&failure->headers, name, value))
+        if (header_name_valid(name) && header_value_valid(value) && !headers_add(&failure->headers, name, value))
             break;
     }
     return COORD_FAIL;

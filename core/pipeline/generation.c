@@ -381,9 +381,9 @@ bool generation_start(struct generation *generation, struct complaints *complain
 }
 
 /* A message that does not fit is cut: nothing else is lost. */
-static void complete_reason(struct buffer *reason, coord_slice what, const char *why)
+static void complete_reason(struct buffer *reason, coord_slice what, coord_slice why)
 {
-    if (!buffer_printf(reason, "%.*s: %s", COORD_FMT(what), why))
+    if (!buffer_printf(reason, "%.*s: %.*s", COORD_FMT(what), COORD_FMT(why)))
         reason->size = 0;
 }
 
@@ -395,7 +395,7 @@ static bool open_upstreams(struct generation *generation, struct client *client,
 
         local->upstreams[upstream->index] = upstream_open(client, &upstream->options, &why);
         if (!local->upstreams[upstream->index]) {
-            complete_reason(reason, upstream->options.url, why);
+            complete_reason(reason, upstream->options.url, coord_slice_of(why));
             return false;
         }
     }
@@ -420,8 +420,8 @@ bool generation_enter(struct generation *generation, struct client *client, unsi
 
         if (failed)
             complete_reason(reason, coord_slice_of(step->id),
-                            error.message.size ? error.message.data : "thread_start failed without saying why");
-        buffer_release(&error.message);
+                            error_message(&error, "thread_start failed without saying why"));
+        error_release(&error);
         if (failed)
             goto fail;
     }

@@ -78,7 +78,6 @@ static bool start(coord_kit_host *host, const struct coord_kit_host_options *opt
 
     if (generation && !started) {
         say(complaints, &reason);
-        host->service.failed++;
         service_release(&host->service);
     }
     buffer_release(&reason);

@@ -12,9 +12,8 @@
 #include "telemetry/log.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
-
-enum { MESSAGE_LIMIT = 1024 };
 
 static const char *const CLASS_NAMES[] = {
     [ERROR_NONE] = "",
@@ -259,9 +258,9 @@ coord_status request_fail(struct coord_request *request, enum error_class class,
                           const char *format, ...)
 {
     struct failure *failure = &request->failure;
-    struct buffer text = {.limit = MESSAGE_LIMIT};
+    char text[MESSAGE_LIMIT]; /* what does not fit is cut */
     va_list arguments;
-    bool said;
+    int size;
 
     if (failure->class != ERROR_NONE)
         return COORD_FAIL;
@@ -269,10 +268,11 @@ coord_status request_fail(struct coord_request *request, enum error_class class,
     failure->status = status >= 400 && status <= 599 ? status : 500;
     failure->code = code;
     va_start(arguments, format);
-    said = buffer_vprintf(&text, format, arguments);
+    size = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    failure->message = said ? arena_copy(&request->arena, buffer_slice(&text)) : coord_slice_of("the request failed");
-    buffer_release(&text);
+    failure->message = size < 0 ? (coord_slice){0} : arena_copy(&request->arena, coord_slice_of(text));
+    if (!failure->message.data)
+        failure->message = coord_slice_of("the request failed");
     return COORD_FAIL;
 }
 

@@ -22,7 +22,7 @@
 struct worker;
 struct coord_call;
 
-enum { REQUEST_MAGIC = 0x52455155 };
+enum { REQUEST_MAGIC = 0x52455155, MESSAGE_LIMIT = 1024 };
 
 /* Why it failed: the label of request_error_total and step_errors_total. */
 enum error_class {
@@ -197,7 +197,7 @@ void request_drained(struct coord_request *request);
 void request_park(struct coord_request *request);
 void request_wake(struct coord_request *request);
 
-/* Fails it; the first failure wins. Always COORD_FAIL. */
+/* Fails it; the first failure wins. Of the message MESSAGE_LIMIT bytes are kept. Always COORD_FAIL. */
 coord_status request_fail(struct coord_request *request, enum error_class class, int32_t status, const char *code,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 

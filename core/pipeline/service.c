@@ -320,6 +320,8 @@ static bool open_tls(struct service *service, struct buffer *reason)
 
 static bool start_threads(struct service *service)
 {
+    bool all;
+
     for (unsigned i = 0; i < service->worker_count; i++) {
         struct worker *worker = &service->workers[i];
 
@@ -336,8 +338,9 @@ static bool start_threads(struct service *service)
     pthread_mutex_lock(&service->lock);
     while (service->failed == 0 && service->started < service->worker_count)
         pthread_cond_wait(&service->changed, &service->lock);
+    all = service->failed == 0;
     pthread_mutex_unlock(&service->lock);
-    return service->failed == 0;
+    return all;
 }
 
 static void report_blocked(void *context, unsigned reactor, const char *label, int64_t held_ns, bool ended)
@@ -484,6 +487,7 @@ bool service_drain(struct service *service, int again)
     unsigned ended = 0;
     bool timed_out;
 
+    service->drained = true;
     atomic_store(&service->ready, false);
     coord_logf(NULL, COORD_LOG_INFO, "draining: streams have %lld ms to finish",
                (long long)(settings->server.shutdown_timeout_ns / MS));
@@ -525,7 +529,7 @@ static bool join_all(struct service *service)
 
 void service_release(struct service *service)
 {
-    for (unsigned i = 0; service->failed > 0 && i < service->worker_count; i++)
+    for (unsigned i = 0; !service->drained && service->workers && i < service->worker_count; i++)
         if (service->workers[i].running)
             reactor_stop(service->workers[i].reactor);
     watchdog_free(service->watchdog);

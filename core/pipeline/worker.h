@@ -59,6 +59,7 @@ struct service {
     _Atomic bool ready;   /* loaded, and not draining */
     _Atomic unsigned cut; /* answers cut at shutdown */
     bool hurried;         /* a second signal came: the process ends without waiting for its threads */
+    bool drained;         /* service_drain was called: the workers end by themselves */
     int ended;            /* eventfd: a worker's thread has ended */
 
     pthread_mutex_t lock; /* of what follows: starting up */
@@ -80,7 +81,7 @@ coord_status service_start(struct service *service, struct registry *registry, s
  */
 bool service_drain(struct service *service, int again);
 
-/* Joins what still runs and frees everything. */
+/* Joins what still runs, stopping it first when it was not drained, and frees everything. */
 void service_release(struct service *service);
 
 /* What the worker's servers call (front.c, status.c). */

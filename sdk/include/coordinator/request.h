@@ -89,6 +89,7 @@ COORD_API coord_status coord_request_check(const coord_request *request);
  * Fails the request: the client gets a JSON error in the shape of the API that it called (if nothing was sent yet). First
  * call wins. Always returns COORD_FAIL, so that a step says `return coord_fail(…)`.
  * `status`: 400 … 599; anything else is a 500. `code`: short machine-readable word, NULL: the usual one for the status.
+ * A message of more than 1 KiB is cut.
  */
 COORD_API coord_status coord_fail(coord_request *request, int32_t status, const char *code, const char *format, ...)
     COORD_PRINTF(4, 5);
@@ -101,7 +102,7 @@ typedef struct coord_failure {
     const char *type;
     const char *message;
     const char *param;          /* JSON Pointer of the member at fault, NULL: null */
-    const char *const *headers; /* name, value, name, value, …, NULL; or NULL */
+    const char *const *headers; /* name, value, …, NULL; or NULL. Those that may not stand in a head are left out */
     const char *cause;          /* for the log only */
 } coord_failure;
 COORD_API coord_status coord_fail_with(coord_request *request, const coord_failure *failure);

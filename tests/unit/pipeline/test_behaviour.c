@@ -137,6 +137,25 @@ static coord_status fail_fully(struct act_state *state, coord_request *request)
                                             .cause = "the quota service said no"});
 }
 
+static coord_status fail_at_length(struct act_state *state, coord_request *request)
+{
+    (void)state;
+    return coord_fail(request, 400, NULL, "at length: %05000d", 7);
+}
+
+static coord_status fail_at_length_with_headers(struct act_state *state, coord_request *request)
+{
+    static char text[5000];
+
+    (void)state;
+    memset(text, 'y', sizeof text - 1);
+    return coord_fail_with(request,
+                           &(coord_failure){.size = sizeof(coord_failure),
+                                            .status = 409,
+                                            .message = text,
+                                            .headers = (const char *const[]){"X Bad", "1", "X-Good", "2", NULL}});
+}
+
 static coord_status bad_headers(struct act_state *state, coord_request *request)
 {
     (void)state;
@@ -212,10 +231,12 @@ static coord_status wait_descriptor(struct act_state *state, coord_request *requ
     coord_status timeout, invalid, readable;
 
     (void)state;
-    if (pipe(ends) != 0 || pthread_create(&thread, NULL, write_later, &ends[1]) != 0)
+    if (pipe(ends) != 0)
         abort();
     timeout = coord_wait_fd(request, ends[0], COORD_READABLE, MS, NULL);
     invalid = coord_wait_fd(request, regular, COORD_READABLE, -1, NULL);
+    if (pthread_create(&thread, NULL, write_later, &ends[1]) != 0)
+        abort();
     readable = coord_wait_fd(request, ends[0], COORD_READABLE, -1, &ready);
     pthread_join(thread, NULL);
     close(ends[0]), close(ends[1]), close(file), close(regular);
@@ -604,6 +625,8 @@ static const struct {
     {"begin_without_end", begin_without_end},
     {"begin_then_proxy", begin_then_proxy},
     {"fail_fully", fail_fully},
+    {"fail_at_length", fail_at_length},
+    {"fail_at_length_with_headers", fail_at_length_with_headers},
     {"bad_headers", bad_headers},
     {"slots_then_answer", slots_then_answer},
     {"slots_then_fail", slots_then_fail},
@@ -838,6 +861,20 @@ static void a_failure_takes_code_type_param_and_headers(void **state)
     assert_true(coord_kit_header_is(got, "retry-after", "7"));
     assert_true(coord_kit_header_is(got, "x-team", "a"));
     assert_true(coord_kit_logged(kit, "the quota service said no"));
+}
+
+static void a_long_message_is_cut_and_a_bad_header_left_out(void **state)
+{
+    const coord_kit_message *got = perform("fail_at_length");
+
+    (void)state;
+    assert_int_equal(got->status, 400);
+    assert_holds(got, "at length: 0000");
+    assert_true(got->body.size > 900);
+    got = perform("fail_at_length_with_headers");
+    assert_int_equal(got->status, 409);
+    assert_holds(got, "yyyyyy");
+    assert_true(coord_kit_header_is(got, "x-good", "2"));
 }
 
 static void headers_of_an_answer_cannot_break_its_framing(void **state)
@@ -1141,6 +1178,7 @@ int main(void)
         TEST(an_answer_that_is_not_ended_is_cut),
         TEST(a_workers_answer_does_not_get_into_an_answer_that_has_begun),
         TEST(a_failure_takes_code_type_param_and_headers),
+        TEST(a_long_message_is_cut_and_a_bad_header_left_out),
         TEST(headers_of_an_answer_cannot_break_its_framing),
         TEST(each_slot_is_destroyed_once),
         TEST(waiting_ends_with_what_it_waits_for),
