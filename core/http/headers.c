@@ -5,41 +5,41 @@ enum { FIRST_CAPACITY = 16 };
 
 static unsigned char lower(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c); }
 
-bool header_name_equal(coord_slice a, coord_slice b)
+bool header_names_alike(const char *a, const char *b, size_t size)
 {
-    if (a.size != b.size)
-        return false;
-    for (size_t i = 0; i < a.size; i++)
-        if (a.data[i] != b.data[i] && lower(a.data[i]) != lower(b.data[i]))
+    for (size_t i = 0; i < size; i++)
+        if (a[i] != b[i] && lower(a[i]) != lower(b[i]))
             return false;
     return true;
 }
 
 bool header_name_is(coord_slice name, const char *text) { return header_name_equal(name, coord_slice_of(text)); }
 
-static bool is_token_byte(unsigned char c)
-{
-    static const char others[] = "!#$%&'*+-.^_`|~";
-
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
-        return true;
-    return c && memchr(others, c, sizeof others - 1);
-}
+static const bool token_bytes[256] = {
+    ['!'] = true, ['#'] = true, ['$'] = true, ['%'] = true, ['&'] = true, ['\''] = true, ['*'] = true, ['+'] = true,
+    ['-'] = true, ['.'] = true, ['^'] = true, ['_'] = true, ['`'] = true, ['|'] = true,  ['~'] = true, ['0'] = true,
+    ['1'] = true, ['2'] = true, ['3'] = true, ['4'] = true, ['5'] = true, ['6'] = true,  ['7'] = true, ['8'] = true,
+    ['9'] = true, ['A'] = true, ['B'] = true, ['C'] = true, ['D'] = true, ['E'] = true,  ['F'] = true, ['G'] = true,
+    ['H'] = true, ['I'] = true, ['J'] = true, ['K'] = true, ['L'] = true, ['M'] = true,  ['N'] = true, ['O'] = true,
+    ['P'] = true, ['Q'] = true, ['R'] = true, ['S'] = true, ['T'] = true, ['U'] = true,  ['V'] = true, ['W'] = true,
+    ['X'] = true, ['Y'] = true, ['Z'] = true, ['a'] = true, ['b'] = true, ['c'] = true,  ['d'] = true, ['e'] = true,
+    ['f'] = true, ['g'] = true, ['h'] = true, ['i'] = true, ['j'] = true, ['k'] = true,  ['l'] = true, ['m'] = true,
+    ['n'] = true, ['o'] = true, ['p'] = true, ['q'] = true, ['r'] = true, ['s'] = true,  ['t'] = true, ['u'] = true,
+    ['v'] = true, ['w'] = true, ['x'] = true, ['y'] = true, ['z'] = true,
+};
 
 bool header_name_valid(coord_slice name)
 {
     for (size_t i = 0; i < name.size; i++)
-        if (!is_token_byte((unsigned char)name.data[i]))
+        if (!token_bytes[(unsigned char)name.data[i]])
             return false;
     return name.size > 0;
 }
 
 bool header_value_valid(coord_slice value)
 {
-    for (size_t i = 0; i < value.size; i++)
-        if (value.data[i] == '\r' || value.data[i] == '\n' || value.data[i] == '\0')
-            return false;
-    return true;
+    return value.size == 0 || (!memchr(value.data, '\r', value.size) && !memchr(value.data, '\n', value.size) &&
+                               !memchr(value.data, '\0', value.size));
 }
 
 void headers_init(struct headers *headers, struct arena *arena) { *headers = (struct headers){.arena = arena}; }

@@ -81,7 +81,7 @@ static void move_metrics(const struct coord_request *request)
         coord_metric_add(family->request_input_tokens, (double)request->token_count, &model);
     if (request->decode_usage.said & COORD_USAGE_OUTPUT)
         coord_metric_add(family->response_output_tokens, (double)request->decode_usage.output, labels);
-    if (request->decode_usage.said & COORD_USAGE_CACHED)
+    if (request->decode_usage.said && ((request->decode_usage.said | request->prefill_usage.said) & COORD_USAGE_CACHED))
         coord_metric_add(family->response_cached_tokens, (double)told_cached(request), labels);
     coord_metric_add(family->request_running, -1, &model);
 }

@@ -95,7 +95,7 @@ static bool count_of(coord_slice text, uint64_t *count)
 /* The counts of a block that we know, as it spells them. */
 struct counts {
     uint64_t prompt, output, total, cached, input, cache_read, cache_creation;
-    unsigned said;
+    unsigned said, seen;
 };
 enum {
     SAID_PROMPT = 1,
@@ -104,19 +104,34 @@ enum {
     SAID_CACHED = 8,
     SAID_INPUT = 16,
     SAID_CACHE_READ = 32,
-    SAID_CACHE_CREATION = 64
+    SAID_CACHE_CREATION = 64,
+    SEEN_DETAILS = 128
 };
+
+/* What stands twice says nothing: readers differ in which one they take. */
+static bool seen_before(struct counts *counts, unsigned what, unsigned unsaid)
+{
+    bool before = (counts->seen & what) != 0;
+
+    counts->seen |= what;
+    if (before)
+        counts->said &= ~unsaid;
+    return before;
+}
 
 static void take_count(struct counts *counts, unsigned what, uint64_t *place, coord_slice value)
 {
-    if (count_of(value, place))
+    if (!seen_before(counts, what, what) && count_of(value, place))
         counts->said |= what;
 }
 
 static void read_details(coord_slice text, size_t at, struct counts *counts)
 {
-    size_t value = member_at(text, at, "cached_tokens");
+    size_t value;
 
+    if (seen_before(counts, SEEN_DETAILS, SAID_CACHED) || text.data[at] != '{')
+        return;
+    value = member_at(text, at, "cached_tokens");
     if (value)
         take_count(counts, SAID_CACHED, &counts->cached,
                    (coord_slice){text.data + value, json_skip_value(text, value) - value});
@@ -136,7 +151,7 @@ static void read_counts(const struct usage_row *row, coord_slice text, size_t bl
             take_count(counts, SAID_OUTPUT, &counts->output, value);
         else if (json_key_is(key, (coord_slice)COORD_SLICE("total_tokens")))
             take_count(counts, SAID_TOTAL, &counts->total, value);
-        else if (row->details && json_key_is(key, coord_slice_of(row->details)) && value.data[0] == '{')
+        else if (row->details && json_key_is(key, coord_slice_of(row->details)))
             read_details(text, member.value.begin, counts);
         else if (!row->prompt && json_key_is(key, (coord_slice)COORD_SLICE("input_tokens")))
             take_count(counts, SAID_INPUT, &counts->input, value);

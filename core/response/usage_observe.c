@@ -12,6 +12,7 @@ struct observer {
     coord_usage usage;
     enum answer_form form;
     coord_sse *sse;     /* FORM_EVENTS; made when it is needed */
+    bool midway;        /* some of the stream was skipped before */
     struct buffer body; /* FORM_JSON */
     bool blind;         /* over the limit, or memory is short: it looks no more */
 };
@@ -43,6 +44,19 @@ bool usage_can_skip(const coord_sse *sse, coord_slice piece)
            !coord_usage_maybe(piece);
 }
 
+coord_sse *usage_sse_new(size_t limit, bool midway)
+{
+    coord_sse_event blank = {.size = sizeof blank};
+    coord_sse *sse = coord_sse_new(limit);
+
+    if (sse && midway &&
+        (coord_sse_feed(sse, (coord_slice)COORD_SLICE("\n")) != COORD_OK || coord_sse_next(sse, &blank) != COORD_OK)) {
+        coord_sse_free(sse);
+        return NULL;
+    }
+    return sse;
+}
+
 static void observe_head(coord_writer *writer, coord_head *head)
 {
     struct observer *self = coord_writer_state(writer);
@@ -57,16 +71,27 @@ static void look(struct observer *self, coord_writer *writer, const coord_sse_ev
         (void)coord_usage_read(coord_request_api(coord_writer_request(writer)), event->data, &self->usage);
 }
 
+/* What it held is let go: the answer may go on for long. */
+static void close_eyes(struct observer *self)
+{
+    self->blind = true;
+    coord_sse_free(self->sse);
+    self->sse = NULL;
+    buffer_release(&self->body);
+}
+
 static void observe_events(struct observer *self, coord_writer *writer, coord_slice bytes)
 {
     coord_sse_event event = {.size = sizeof event};
 
-    if (usage_can_skip(self->sse, bytes))
+    if (usage_can_skip(self->sse, bytes)) {
+        self->midway = true;
         return;
+    }
     if (!self->sse)
-        self->sse = coord_sse_new(usage_limit(coord_writer_request(writer)));
+        self->sse = usage_sse_new(usage_limit(coord_writer_request(writer)), self->midway);
     if (!self->sse || coord_sse_feed(self->sse, bytes) != COORD_OK) {
-        self->blind = true;
+        close_eyes(self);
         return;
     }
     while (coord_sse_next(self->sse, &event) == COORD_OK)
@@ -82,7 +107,7 @@ static void observe_data(coord_writer *writer, coord_slice bytes)
     if (self->form == FORM_EVENTS)
         observe_events(self, writer, bytes);
     else if (self->form == FORM_JSON && !buffer_append_slice(&self->body, bytes))
-        self->blind = true;
+        close_eyes(self);
 }
 
 static void tell(struct observer *self, coord_writer *writer)
@@ -92,25 +117,40 @@ static void tell(struct observer *self, coord_writer *writer)
     self->seen = NULL;
 }
 
+static void look_at_rest(struct observer *self, coord_writer *writer)
+{
+    coord_sse_event event = {.size = sizeof event};
+
+    while (self->sse && coord_sse_last(self->sse, &event) == COORD_OK)
+        look(self, writer, &event);
+}
+
 static void observe_end(coord_writer *writer)
 {
     struct observer *self = coord_writer_state(writer);
-    coord_sse_event event = {.size = sizeof event};
 
     if (self->form == FORM_JSON && !self->blind && coord_usage_maybe(buffer_slice(&self->body)))
         (void)coord_usage_read(coord_request_api(coord_writer_request(writer)), buffer_slice(&self->body),
                                &self->usage);
-    while (self->sse && !self->blind && coord_sse_last(self->sse, &event) == COORD_OK)
-        look(self, writer, &event);
+    look_at_rest(self, writer);
     tell(self, writer);
 }
 
-static void observe_abort(coord_writer *writer) { tell(coord_writer_state(writer), writer); }
+/* An event that is not whole says nothing; a whole one may still wait for a LF behind its last CR. */
+static void observe_abort(coord_writer *writer)
+{
+    struct observer *self = coord_writer_state(writer);
+
+    if (self->sse && coord_sse_at_boundary(self->sse))
+        look_at_rest(self, writer);
+    tell(self, writer);
+}
 
 static void observe_free(coord_writer *writer)
 {
     struct observer *self = coord_writer_state(writer);
 
+    tell(self, writer); /* a compressed answer was not shown to it */
     coord_sse_free(self->sse);
     buffer_release(&self->body);
     free(self);

@@ -19,6 +19,9 @@ enum answer_form usage_form(const coord_head *head);
 /* True when `piece` follows an event's end, ends at one, and holds no usage. */
 bool usage_can_skip(const coord_sse *sse, coord_slice piece);
 
+/* A parser for an answer's stream; `midway`: it begins behind an event, where a byte order mark is none. NULL: memory is short. */
+coord_sse *usage_sse_new(size_t limit, bool midway);
+
 /* How much of an answer is kept at most (response.inspect_limit). */
 size_t usage_limit(const coord_request *request);
 

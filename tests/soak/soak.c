@@ -498,7 +498,7 @@ static void run(void **state)
                                    "  - type: prefill\n    - type: decode\n",
                           .top = "log_level: 2",
                           .sim_flags = options.kind == KIND_SLOW
-                                           ? (const char *const[]){"--tokens", "2000", NULL}
+                                           ? (const char *const[]){"--tokens", "300", NULL}
                                            : (const char *const[]){"--event-interval", "20", "--tokens", "40", NULL}});
     /* The warm-up is as wide as the rest: what pools and arenas keep is then there. */
     drive(sanitized() ? 5000 : 3000, (size_t)options.streams);
