@@ -12,6 +12,7 @@ import socket
 import subprocess
 import time
 
+import anthropic
 import httpx2
 import openai
 import pytest
@@ -26,7 +27,7 @@ server:
   max_request_body_size: 1
 gateway:
   address: {gateway}
-pipeline:
+{more}pipeline:
   kv_connector: kv-nixl
   steps:
 {steps}
@@ -39,6 +40,14 @@ DECODE_ONLY = """\
 THREE_LEGS = """\
     - type: render
       params: {address: "GATEWAY"}
+    - type: prefill
+    - type: decode
+"""
+
+CONDITIONAL = """\
+    - type: render
+      params: {address: "GATEWAY"}
+    - type: conditional-decode
     - type: prefill
     - type: decode
 """
@@ -123,10 +132,10 @@ class Sim(Process):
 
 
 class Coordinator(Process):
-    def __init__(self, folder, gateway, steps):
+    def __init__(self, folder, gateway, steps, more=""):
         port = free_port()
         config = folder / "coordinator.yaml"
-        config.write_text(PIPELINE.format(port=port, gateway=gateway, steps=steps.replace("GATEWAY", gateway)))
+        config.write_text(PIPELINE.format(port=port, gateway=gateway, steps=steps.replace("GATEWAY", gateway), more=more))
         self.url = f"http://127.0.0.1:{port}"
         super().__init__([program("COORDINATOR_BIN"), "serve", "--config", str(config)], folder / "coordinator.log")
         until(self.ready, READY_WITHIN)
@@ -161,15 +170,77 @@ def decode_only(sim, tmp_path_factory):
     yield from started(Coordinator, tmp_path_factory.mktemp("decode-only"), sim.url, DECODE_ONLY)
 
 
+@pytest.fixture(scope="session")
+def conditional(sim, tmp_path_factory):
+    yield from started(Coordinator, tmp_path_factory.mktemp("conditional"), sim.url, CONDITIONAL)
+
+
+HASTY = """\
+  timeout: 500ms
+  response_timeout: 500ms
+  idle_timeout: 500ms
+"""
+
+
+@pytest.fixture(scope="session")
+def hasty(sim, tmp_path_factory):
+    """A coordinator that waits for workers as little as tests want to wait for it."""
+    steps = THREE_LEGS.replace('address: "GATEWAY"', 'address: "GATEWAY", timeout: 500ms')
+    yield from started(Coordinator, tmp_path_factory.mktemp("hasty"), sim.url, steps, HASTY)
+
+
+@pytest.fixture(scope="session")
+def nobody(tmp_path_factory):
+    """A coordinator whose workers are not there."""
+    yield from started(Coordinator, tmp_path_factory.mktemp("nobody"), f"http://127.0.0.1:{free_port()}", THREE_LEGS)
+
+
+@pytest.fixture(params=["three legs", "probe misses", "probe hits"])
+def served(request, sim):
+    """The ways to an answer: the coordinator's URL, the headers that choose the way, and the phases that it takes."""
+    if request.param == "three legs":
+        return request.getfixturevalue("coordinator").url, {}, ["render", "prefill", "decode"]
+    url = request.getfixturevalue("conditional").url
+    if request.param == "probe hits":
+        return url, {"x-sim-probe": "hit"}, ["render", "probe"]
+    return url, {"x-sim-probe": "miss"}, ["render", "probe", "prefill", "decode"]
+
+
+def openai_at(url, **more):
+    """The official client, as a user makes it; without retries, so that each answer is seen."""
+    return openai.OpenAI(**{"base_url": url + "/v1", "api_key": "none", "max_retries": 0, "timeout": 30, **more})
+
+
+def anthropic_at(url, **more):
+    return anthropic.Anthropic(**{"base_url": url, "api_key": "none", "max_retries": 0, "timeout": 30, **more})
+
+
 @pytest.fixture
 def client(coordinator):
-    """The official client, as a user makes it; without retries, so that each answer is seen."""
-    with openai.OpenAI(base_url=coordinator.url + "/v1", api_key="none", max_retries=0, timeout=30) as client:
+    with openai_at(coordinator.url) as client:
         yield client
 
 
 @pytest.fixture
 def worker_client(sim):
     """The same client, straight at the worker."""
-    with openai.OpenAI(base_url=sim.url + "/v1", api_key="none", max_retries=0, timeout=30) as client:
+    with openai_at(sim.url) as client:
         yield client
+
+
+@pytest.fixture
+def claude(coordinator):
+    with anthropic_at(coordinator.url) as client:
+        yield client
+
+
+@pytest.fixture
+def worker_claude(sim):
+    with anthropic_at(sim.url) as client:
+        yield client
+
+
+def legs_since(sim, before):
+    """The phases that requests took since sim.stats() was `before`, each as often as it was taken."""
+    after = sim.stats()["requests"]
+    return {phase: after[phase] - n for phase, n in before["requests"].items() if after[phase] != n}

@@ -1,4 +1,4 @@
-"""The official openai client, unmodified, against coordinator and simulated fleet."""
+"""Chat and completions of the official openai client, unmodified, against coordinator and simulated fleet."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ import httpx2
 import openai
 import pytest
 
-from conftest import until
+from conftest import legs_since, openai_at, until
 
 HELLO = [{"role": "user", "content": "hello there"}]
 CHAT = {"model": "m", "messages": HELLO}
@@ -66,6 +66,70 @@ def test_a_stream_that_does_not_ask_for_usage_gets_none(client):
     assert all(chunk.choices for chunk in chunks)
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_every_way_gives_the_same_text_and_usage(served, sim, worker_client, stream):
+    url, way, legs = served
+    more = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+    before = sim.stats()
+    with openai_at(url) as client:
+        chat = client.chat.completions.create(**CHAT, **more, extra_headers=way)
+        chat = list(chat) if stream else chat
+        taken = legs_since(sim, before)
+        completion = client.completions.create(**COMPLETION, **more, extra_headers=way)
+        completion = list(completion) if stream else completion
+    direct, direct_completion = worker_client.chat.completions.create(**CHAT), worker_client.completions.create(**COMPLETION)
+
+    assert taken == dict.fromkeys(legs, 1)
+    if stream:
+        assert text_of(chat) == direct.choices[0].message.content
+        assert "".join(c.text for chunk in completion for c in chunk.choices) == direct_completion.choices[0].text
+        chat, completion = chat[-1], completion[-1]
+    else:
+        assert chat.choices[0].message.content == direct.choices[0].message.content
+        assert completion.choices[0].text == direct_completion.choices[0].text
+    assert chat.usage.prompt_tokens == direct.usage.prompt_tokens
+    assert completion.usage.prompt_tokens == direct_completion.usage.prompt_tokens
+
+
+@pytest.mark.parametrize("fault", ["", "usage-null-chunks", "no-cache-details", "no-usage", "force-include-usage"])
+def test_no_kind_of_worker_puts_a_usage_frame_before_who_did_not_ask(served, fault):
+    url, way, _ = served
+    headers = {**way, "x-sim-fault-decode": fault, "x-sim-fault-probe": fault}
+    with openai_at(url) as client:
+        chats = list(client.chat.completions.create(**CHAT, stream=True, extra_headers=headers))
+        completions = list(client.completions.create(**COMPLETION, stream=True, extra_headers=headers))
+
+    for chunks in (chats, completions):
+        assert chunks and all(chunk.choices and not chunk.usage for chunk in chunks)
+
+
+def test_continuous_usage_comes_on_every_chunk(client):
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    chunks = list(client.chat.completions.create(**CHAT, stream=True, stream_options=options))
+
+    assert all(chunk.usage.prompt_tokens == chunks[0].usage.prompt_tokens for chunk in chunks)
+    assert [chunk.usage.completion_tokens for chunk in chunks][-3:] == [11, 12, 12]
+
+
+@pytest.mark.parametrize("fault", ["", "usage-null-chunks"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_the_cached_tokens_are_those_of_prefill(client, stream, fault):
+    more = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+    headers = {"x-sim-fault-prefill": "cached=5", "x-sim-fault-decode": f"cached=7,created-cache=3,{fault}"}
+    chat = client.chat.completions.create(**CHAT, **more, extra_headers=headers)
+    usage = list(chat)[-1].usage if stream else chat.usage
+
+    assert usage.prompt_tokens_details.cached_tokens == 5
+    assert usage.prompt_tokens_details.model_extra["created_cache_tokens"] == 3
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+
+
+def test_a_worker_without_usage_is_a_worker(client):
+    answer = client.chat.completions.create(**CHAT, extra_headers={"x-sim-fault-decode": "no-usage", "x-sim-fault-prefill": "no-usage"})
+
+    assert answer.choices[0].message.content and answer.usage is None
+
+
 def test_a_completion_answer_is_the_workers(client, worker_client):
     ours, theirs = client.completions.create(**COMPLETION), worker_client.completions.create(**COMPLETION)
 
@@ -107,27 +171,40 @@ def test_the_asynchronous_client_streams_many_at_once(coordinator):
 # ---- bytes
 
 
-APIS = pytest.mark.parametrize("path, body", [("/v1/chat/completions", CHAT), ("/v1/completions", COMPLETION)], ids=["chat", "completions"])
+BODIES = {
+    "/v1/chat/completions": CHAT,
+    "/v1/completions": COMPLETION,
+    "/v1/responses": {"model": "m", "input": "hello there"},
+    "/v1/messages": CHAT | {"max_tokens": 20},
+    "/inference/v1/generate": {"model": "m", "token_ids": [5, 6, 7, 8], "sampling_params": {"max_tokens": 9}},
+}
 
 
-@APIS
-def test_an_answer_of_one_leg_has_the_workers_bytes_and_length(decode_only, sim, path, body):
+def apis(*left_out):
+    return pytest.mark.parametrize("path, body", [pair for pair in BODIES.items() if pair[0] not in left_out], ids=lambda it: it if isinstance(it, str) else "")
+
+
+@apis()
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_an_answer_of_one_leg_has_the_workers_bytes_and_length(decode_only, sim, path, body, stream):
+    body = body | {"stream": stream}
     ours = httpx2.post(decode_only.url + path, json=body, headers=ASK_ID)
     theirs = httpx2.post(sim.url + path, json=body, headers=ASK_ID)
 
     assert ours.status_code == theirs.status_code == 200
     assert ours.content == theirs.content
     for header in ("content-type", "content-length"):
-        assert ours.headers[header] == theirs.headers[header]
+        assert ours.headers.get(header) == theirs.headers.get(header)
 
 
-@APIS
+@apis("/v1/messages")  # which tells cached tokens by two members
 def test_an_answer_of_three_legs_has_the_workers_bytes_and_length(coordinator, sim, path, body):
     """Prefill says nothing of cached tokens here, so that decode's answer is not touched. Asked directly, the worker has the
     prompt in no cache; through the coordinator it fetches all of it."""
     ours = httpx2.post(coordinator.url + path, json=body, headers=ASK_ID | {"x-sim-fault-prefill": "usage-null"})
     theirs = httpx2.post(sim.url + path, json=body, headers=ASK_ID)
-    fetched = theirs.json()["usage"]["prompt_tokens"]
+    usage = theirs.json()["usage"]
+    fetched = usage.get("prompt_tokens") or usage["input_tokens"]
     expected = theirs.content.replace(b'"cached_tokens":0', b'"cached_tokens":%d' % fetched)
 
     assert ours.status_code == theirs.status_code == 200
@@ -182,11 +259,16 @@ def test_prefill_and_decode_take_the_same_kv(client, sim):
         ("decode", 400, openai.BadRequestError),
         ("decode", 401, openai.AuthenticationError),
         ("decode", 404, openai.NotFoundError),
+        ("decode", 403, openai.PermissionDeniedError),
         ("decode", 422, openai.UnprocessableEntityError),
         ("decode", 429, openai.RateLimitError),
+        ("decode", 500, openai.InternalServerError),
+        ("decode", 502, openai.InternalServerError),
         ("decode", 503, openai.InternalServerError),
+        ("decode", 504, openai.InternalServerError),
         ("prefill", 400, openai.BadRequestError),
         ("prefill", 429, openai.RateLimitError),
+        ("prefill", 502, openai.InternalServerError),
         ("prefill", 503, openai.InternalServerError),
         ("render", 400, openai.BadRequestError),
         ("render", 503, openai.InternalServerError),
@@ -203,12 +285,36 @@ def test_a_workers_status_becomes_the_clients_exception(client, phase, status, e
         assert raised.value.response.headers["retry-after"] == "7"
 
 
-def test_a_broken_worker_is_a_bad_gateway(client):
+@pytest.mark.parametrize("phase, status", [("prefill", 500), ("prefill", 504), ("render", 500)])
+def test_a_broken_worker_is_a_bad_gateway(client, phase, status):
     with pytest.raises(openai.InternalServerError) as raised:
-        client.chat.completions.create(**CHAT, extra_headers={"x-sim-fault-prefill": "status=500"})
+        client.chat.completions.create(**CHAT, extra_headers={f"x-sim-fault-{phase}": f"status={status}"})
 
     assert raised.value.status_code == 502
     assert raised.value.type == "server_error"
+
+
+@pytest.mark.parametrize("phase", ["render", "prefill", "decode"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_a_silent_worker_is_a_timeout(hasty, phase, stream):
+    with openai_at(hasty.url) as client, pytest.raises(openai.InternalServerError) as raised:
+        client.chat.completions.create(**CHAT, stream=stream, extra_headers={f"x-sim-fault-{phase}": "silence"})
+
+    assert raised.value.status_code == 504
+    assert raised.value.type == "timeout_error" and raised.value.code == "upstream_timeout"
+
+
+def test_a_stream_that_falls_silent_ends_with_an_error(hasty):
+    with openai_at(hasty.url) as client, pytest.raises((openai.APIError, httpx2.TransportError)):
+        list(client.chat.completions.create(**CHAT, stream=True, extra_headers={"x-sim-fault-decode": "silence-after=600"}))
+
+
+def test_a_worker_that_is_not_there_can_be_asked_again(nobody):
+    with openai_at(nobody.url) as client, pytest.raises(openai.InternalServerError) as raised:
+        client.chat.completions.create(**CHAT)
+
+    assert raised.value.status_code == 503 and raised.value.code == "upstream_unavailable"
+    assert raised.value.response.headers["retry-after"] == "1"
 
 
 def test_an_unknown_model_is_not_found(client):
@@ -241,9 +347,27 @@ def test_a_malformed_member_is_named(client):
     assert raised.value.param == "/stream"
 
 
-def test_a_stream_that_breaks_is_an_error_and_no_clean_end(client):
+@pytest.mark.parametrize("fault", ["fin-after=400", "reset-after=400", "reset-after=0", "error-event-after=4", "status=500,reset-after=5"])
+@pytest.mark.parametrize("api", ["chat", "completions"])
+def test_a_stream_that_breaks_is_an_error_and_no_clean_end(client, api, fault):
+    create, body = (client.chat.completions.create, CHAT) if api == "chat" else (client.completions.create, COMPLETION)
     with pytest.raises((openai.APIError, httpx2.TransportError)):
-        list(client.chat.completions.create(**CHAT, stream=True, extra_headers={"x-sim-fault-decode": "fin-after=400"}))
+        list(create(**body, stream=True, extra_headers={"x-sim-fault-decode": fault}))
+
+
+def test_an_answer_that_breaks_is_an_error(client):
+    for fault in ("fin-after=100", "reset-after=100"):
+        with pytest.raises((openai.APIError, httpx2.TransportError)):
+            client.chat.completions.create(**CHAT, extra_headers={"x-sim-fault-decode": fault})
+
+
+def test_a_retry_after_is_kept_by_the_client(coordinator, sim):
+    before = sim.stats()["requests"]["decode"]
+    with openai_at(coordinator.url, max_retries=1) as client:
+        with pytest.raises(openai.RateLimitError):
+            client.chat.completions.create(**CHAT, extra_headers={"x-sim-fault-decode": "status=429;retry-after=1"})
+
+    assert sim.stats()["requests"]["decode"] == before + 2
 
 
 # ---- cancelling

@@ -104,13 +104,24 @@ static void start_coordinator(const struct plan *plan)
         UNTIL(started());
 }
 
-void deploy(const struct plan *plan)
+static void make_folder(void)
 {
     deployed = (struct deployment){0};
     snprintf(deployed.folder, sizeof deployed.folder, "/tmp/e2e-XXXXXX");
     assert_non_null(mkdtemp(deployed.folder));
     snprintf(deployed.config, sizeof deployed.config, "%s/coordinator.yaml", deployed.folder);
     snprintf(deployed.transcript, sizeof deployed.transcript, "%s/requests.jsonl", deployed.folder);
+}
+
+void deploy_sim(const char *const *flags)
+{
+    make_folder();
+    start_sim(&(struct plan){.sim_flags = flags});
+}
+
+void deploy(const struct plan *plan)
+{
+    make_folder();
     if (!plan->no_sim)
         start_sim(plan);
     deployed.metrics_port = plan->no_metrics ? 0 : free_port();

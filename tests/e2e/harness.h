@@ -143,6 +143,8 @@ struct deployment {
 /* The one of this test. Writes YAML, starts both, waits until /readyz says 200. */
 extern struct deployment deployed;
 void deploy(const struct plan *plan);
+/* Only worker-sim, with these flags (NULL-terminated, or NULL). */
+void deploy_sim(const char *const *flags);
 /* Ends the coordinator with SIGTERM: it must exit 0 without a sanitizer's report. For tests that go on afterwards. */
 void undeploy(void);
 /* Teardown of a test: undeploys, kills what is left, removes the folder, stops scripted workers and closes clients. */

@@ -76,9 +76,9 @@ void buf_uint(struct buf *buf, uint64_t number)
     buf_add(buf, digits + at, sizeof digits - at);
 }
 
-static void add_escaped(struct buf *buf, struct text words, unsigned char last_plain)
+static void add_escaped(struct buf *buf, struct text words, unsigned char last_plain, bool short_controls)
 {
-    static const char hex[] = "0123456789abcdef";
+    static const char hex[] = "0123456789abcdef", controls[] = "\b\t\n\f\r", letters[] = "btnfr";
     size_t plain = 0;
     for (size_t i = 0; i < words.len; i++) {
         unsigned char c = (unsigned char)words.at[i];
@@ -86,17 +86,20 @@ static void add_escaped(struct buf *buf, struct text words, unsigned char last_p
             continue;
         buf_add(buf, words.at + plain, i - plain);
         plain = i + 1;
+        const char *known = short_controls && c ? strchr(controls, c) : NULL;
         if (c == '"' || c == '\\')
             buf_add(buf, (char[]){'\\', (char)c}, 2);
+        else if (known)
+            buf_add(buf, (char[]){'\\', letters[known - controls]}, 2);
         else
             buf_add(buf, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
     }
     buf_add(buf, words.at + plain, words.len - plain);
 }
 
-void buf_json(struct buf *buf, struct text words) { add_escaped(buf, words, 0xff); }
+void buf_json(struct buf *buf, struct text words) { add_escaped(buf, words, 0xff, true); }
 
-void buf_json_bytes(struct buf *buf, struct text bytes) { add_escaped(buf, bytes, 0x7e); }
+void buf_json_bytes(struct buf *buf, struct text bytes) { add_escaped(buf, bytes, 0x7e, false); }
 
 void buf_drop(struct buf *buf, size_t n)
 {
