@@ -8,6 +8,8 @@ static const struct {
 } rows[] = {
     {"step type", "async-broker",
      "is a step of the Go coordinator that this one does not have yet: see docs/differences-from-llm-d.md"},
+    {"step type", "prefill-decode",
+     "is a step of the Go coordinator that this one does not have yet: see docs/differences-from-llm-d.md"},
     {"step ", "force_stream",
      "is a param of the Go coordinator that this one does not have yet: see docs/differences-from-llm-d.md"},
     {"step decode", "use_openai_format", "has no effect on decode, which follows the path that the client called"},

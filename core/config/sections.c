@@ -12,6 +12,7 @@ enum { PORT_MAX = 65535, COUNT_MAX = 1 << 30 };
 
 static const char *const log_formats[] = {"text", "json", NULL};
 static const char *const half_close_choices[] = {"close", "keep", NULL};
+static const char *const transports[] = {"auto", "direct", "curl", NULL}; /* in the order of enum upstream_transport */
 static const char *const tls_versions[] = {"VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13", NULL};
 
 static const coord_param top[] = {
@@ -80,6 +81,8 @@ static const coord_param gateway[] = {
      .maximum = FOREVER},
     {COORD_PARAM(DURATION, "total_timeout", "for a whole leg, healthy streams too; 0s: none"), .fallback = "0s",
      .maximum = FOREVER},
+    {COORD_PARAM(ENUM, "transport", "HTTP client of all legs; auto: direct, our own, for http, and curl for https"),
+     .fallback = "auto", .choices = transports},
     {COORD_PARAM(STRING_LIST, "phase_header", "headers that name the phase of a leg to the gateway"),
      .fallback = "[x-llm-d-epp-profile]"},
     {COORD_PARAM(STRING, "ca_file", "certificates that an https gateway is trusted by; empty: the system's"),

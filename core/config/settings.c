@@ -238,6 +238,7 @@ static void fill_gateway(const struct filling *filling)
 
     settings->gateway.address = text_of(filling, "address");
     settings->gateway.address_at = find(filling, "address")->at;
+    settings->gateway.transport = (int32_t)integer_of(filling, "transport");
     settings->gateway.max_idle_conns_per_host = idle ? idle : default_idle_connections;
     settings->gateway.idle_conn_timeout_ns = integer_of(filling, "idle_conn_timeout");
     settings->gateway.timeout_ns = integer_of(filling, "timeout");

@@ -61,6 +61,7 @@ struct settings {
         struct position address_at;
         int64_t max_idle_conns_per_host;
         int64_t idle_conn_timeout_ns;
+        int32_t transport; /* 0 auto, 1 direct, 2 curl */
         int64_t timeout_ns, response_timeout_ns, idle_timeout_ns, connect_timeout_ns, total_timeout_ns;
         const coord_slice *phase_headers; /* lower case; default x-llm-d-epp-profile */
         size_t phase_header_count;

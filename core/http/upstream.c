@@ -54,7 +54,7 @@ static void dequeue(struct attempt *attempt)
 
 static void work_on(struct attempt *attempt, unsigned todo)
 {
-    const struct transport *transport = attempt->upstream->client->transport;
+    const struct transport *transport = attempt->upstream->transport;
 
     if (todo & TODO_FAIL)
         attempt_over(attempt, attempt->failure, attempt->refusal);
@@ -76,7 +76,7 @@ static void run_queue(struct task *task)
         dequeue(attempt);
         work_on(attempt, todo);
     }
-    client->transport->flush(client);
+    curl_transport.flush(client);
 }
 
 /* Clients */
@@ -91,10 +91,12 @@ struct client *client_new(struct reactor *reactor, struct resolver *resolver)
     client->resolver = resolver;
     client->queue_end = &client->queue;
     client->task.run = run_queue;
-    client->transport = &curl_transport;
-    client->transport_state = client->transport->open(client);
-    if (client->transport_state)
+    if (!direct_transport.open(client))
+        goto no_direct;
+    if (curl_transport.open(client))
         return client;
+    direct_transport.close(client);
+no_direct:
     free(client);
     return NULL;
 }
@@ -106,14 +108,18 @@ void client_free(struct client *client)
     assert(client->legs == 0);
     while (client->upstreams)
         upstream_free(client->upstreams);
-    client->transport->close(client);
+    curl_transport.close(client);
+    direct_transport.close(client);
     reactor_undefer(client->reactor, &client->task);
     free(client);
 }
 
 size_t client_legs(const struct client *client) { return client->legs; }
 
-size_t client_connections(const struct client *client) { return client->transport->connections(client); }
+size_t client_connections(const struct client *client)
+{
+    return curl_transport.connections(client) + direct_transport.connections(client);
+}
 
 /* Deadlines */
 
@@ -171,7 +177,7 @@ static void phase_over(struct attempt *attempt)
         return;
     case PHASE_CONNECT:
         if (attempt_unreachable(attempt)) {
-            attempt->upstream->client->transport->reconnect(attempt);
+            attempt->upstream->transport->reconnect(attempt);
             return;
         }
         time_out(attempt, LEG_CONNECT_TIMEOUT, "no connection", connect_ns);
@@ -216,7 +222,7 @@ static void detach(struct attempt *attempt)
 
 void attempt_over(struct attempt *attempt, enum leg_outcome outcome, const char *detail)
 {
-    struct upstream *upstream = attempt->upstream;
+    const struct upstream *upstream = attempt->upstream;
     struct client *client = upstream->client;
     struct leg *leg = attempt->leg;
     void (*end)(struct leg *, const struct leg_result *) = attempt->events.end;
@@ -226,9 +232,11 @@ void attempt_over(struct attempt *attempt, enum leg_outcome outcome, const char 
                                 .connect_ns = attempt->connect_ns};
 
     result.close_delimited = result.head_seen && answer_head_close_delimited(&attempt->head, attempt->to_head);
-    snprintf(client->detail, sizeof client->detail, "%s", detail ? detail : "");
+    client->detail[0] = 0;
+    if (detail && *detail)
+        snprintf(client->detail, sizeof client->detail, "%s", detail);
     detach(attempt);
-    client->transport->give_back(attempt, outcome == LEG_COMPLETE);
+    upstream->transport->give_back(attempt, outcome == LEG_COMPLETE);
     end(leg, &result);
 }
 
@@ -241,10 +249,8 @@ void attempt_over_soon(struct attempt *attempt, enum leg_outcome outcome, const 
 
 void attempt_flow_soon(struct attempt *attempt) { enqueue(attempt, TODO_FLOW); }
 
-void attempt_returned(struct attempt *attempt)
+void upstream_returned(struct upstream *upstream)
 {
-    struct upstream *upstream = attempt->upstream;
-
     upstream->attempts--;
     if (upstream->references == 0 && upstream->attempts == 0)
         upstream_free(upstream);
@@ -252,7 +258,7 @@ void attempt_returned(struct attempt *attempt)
 
 /* Addresses */
 
-static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
     const struct sockaddr_in *a4 = (const struct sockaddr_in *)a, *b4 = (const struct sockaddr_in *)b;
     const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)a, *b6 = (const struct sockaddr_in6 *)b;
@@ -401,6 +407,39 @@ static void find_addresses(struct attempt *attempt)
         attempt_over_soon(attempt, LEG_UNRESOLVED, answer.reason);
 }
 
+/* What a request sends */
+
+static bool reserved_name(coord_slice name)
+{
+    switch (name.size) {
+    case 4:
+        return header_name_is(name, "host");
+    case 6:
+        return header_name_is(name, "expect");
+    case 10:
+        return header_name_is(name, "connection");
+    case 14:
+        return header_name_is(name, "content-length");
+    case 17:
+        return header_name_is(name, "transfer-encoding");
+    default:
+        return false;
+    }
+}
+
+bool request_field_goes_out(const struct header *field)
+{
+    return !reserved_name(field->name) && header_name_valid(field->name) && header_value_valid(field->value);
+}
+
+bool request_value_blank(coord_slice value)
+{
+    for (size_t i = 0; i < value.size; i++)
+        if (value.data[i] != ' ' && value.data[i] != '\t')
+            return false;
+    return true;
+}
+
 static bool valid_target(coord_slice target)
 {
     for (size_t i = 0; i < target.size; i++)
@@ -437,7 +476,7 @@ struct leg *leg_start(void *memory, struct upstream *upstream, const struct leg_
                       const struct leg_events *events, void *owner)
 {
     struct leg *leg = memory;
-    struct attempt *attempt = upstream->client->transport->take(upstream);
+    struct attempt *attempt = upstream->transport->take(upstream);
 
     if (!attempt)
         return NULL;
@@ -484,18 +523,16 @@ void leg_upload_more(struct leg *leg)
 
     if (!attempt)
         return;
-    attempt->upstream->client->transport->upload_more(attempt);
+    attempt->upstream->transport->upload_more(attempt);
     enqueue(attempt, TODO_FLOW);
 }
 
 void leg_cancel(struct leg *leg)
 {
     struct attempt *attempt = leg->attempt;
-    struct client *client;
 
     if (!attempt)
         return;
-    client = attempt->upstream->client;
     detach(attempt);
-    client->transport->give_back(attempt, false);
+    attempt->upstream->transport->give_back(attempt, false);
 }

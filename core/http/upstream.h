@@ -1,6 +1,6 @@
 /*
  * The HTTP client of one reactor, as the core sees it: legs to upstreams. A narrow seam (start, pause, resume, cancel; head,
- * data, end), so that a second transport can join the first. Nothing outside http/ sees a type of the library behind it.
+ * data, end) above two transports: our own and libcurl. Nothing outside http/ sees a type of the library behind it.
  *
  * Life of a leg: leg_start → head (final head only, once) → data* → end (once, always, unless cancelled). No callback comes from inside leg_start,
  * leg_resume, leg_upload_more or leg_cancel. After leg_cancel returns no callback comes at all, and the connection is closed at once.
@@ -19,11 +19,18 @@ struct client;   /* all upstreams of one reactor */
 struct upstream; /* one target: scheme, host, port; its pool of connections */
 struct leg;
 
+/* How bytes travel. Both keep the contract below; see upstream_head.h for what an answer must look like. */
+enum upstream_transport {
+    UPSTREAM_AUTO,   /* direct for http, libcurl for https */
+    UPSTREAM_DIRECT, /* our own HTTP/1.1: no TLS */
+    UPSTREAM_CURL
+};
+
 struct upstream_options {
+    enum upstream_transport transport;
     coord_slice url; /* http(s)://host[:port][/prefix]; the prefix is kept for upstream_prefix */
     unsigned max_idle_connections;
-    int64_t
-        idle_age_ns; /* decision 39: connections idle for longer are not used again; rounded down to whole seconds */
+    int64_t idle_age_ns;          /* decision 39: not used again after that; libcurl rounds it down to whole seconds */
     int64_t connect_timeout_ns;   /* names included; 0: none */
     coord_slice ca_file;          /* https: empty: the system's */
     coord_slice client_cert_file; /* https: empty: none */

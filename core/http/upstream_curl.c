@@ -26,7 +26,7 @@ struct curl_upstream {
 
 static struct carrier *carrier_of(struct attempt *attempt) { return OWNER_OF(attempt, struct carrier, attempt); }
 
-static struct curl_client *curl_of(const struct client *client) { return client->transport_state; }
+static struct curl_client *curl_of(const struct client *client) { return client->curl; }
 
 /* Callbacks */
 
@@ -278,8 +278,8 @@ static struct attempt *take(struct upstream *upstream)
 
 void carrier_removed(struct carrier *carrier)
 {
-    struct curl_upstream *pool = carrier->attempt.upstream->transport_state;
-    struct attempt returned = {.upstream = carrier->attempt.upstream};
+    struct upstream *upstream = carrier->attempt.upstream;
+    struct curl_upstream *pool = upstream->transport_state;
 
     if (pool->free_count == KEPT_HANDLES) {
         carrier_free(carrier);
@@ -290,7 +290,7 @@ void carrier_removed(struct carrier *carrier)
         pool->free = carrier;
         pool->free_count++;
     }
-    attempt_returned(&returned);
+    upstream_returned(upstream);
 }
 
 static void give_back(struct attempt *attempt, bool ended)
@@ -446,7 +446,11 @@ void carrier_done(struct carrier *carrier, CURLcode code)
 
 /* The table */
 
-static void *open_client(struct client *client) { return curl_client_new(client); }
+static bool open_client(struct client *client)
+{
+    client->curl = curl_client_new(client);
+    return client->curl;
+}
 
 static void close_client(struct client *client) { curl_client_free(curl_of(client)); }
 

@@ -17,32 +17,6 @@ enum {
     NORMAL_UPLOAD_BUFFER = 64 * 1024 /* the library's own */
 };
 
-static bool reserved_name(coord_slice name)
-{
-    switch (name.size) {
-    case 4:
-        return header_name_is(name, "host");
-    case 6:
-        return header_name_is(name, "expect");
-    case 10:
-        return header_name_is(name, "connection");
-    case 14:
-        return header_name_is(name, "content-length");
-    case 17:
-        return header_name_is(name, "transfer-encoding");
-    default:
-        return false;
-    }
-}
-
-static bool blank(coord_slice value)
-{
-    for (size_t i = 0; i < value.size; i++)
-        if (value.data[i] != ' ' && value.data[i] != '\t')
-            return false;
-    return true;
-}
-
 static bool reserve_fields(struct carrier *carrier, size_t count, size_t bytes)
 {
     buffer_clear(&carrier->text, SIZE_MAX);
@@ -71,7 +45,7 @@ static void put_field(struct carrier *carrier, size_t place, coord_slice name, c
     char *start = carrier->text.data + carrier->text.size;
     char *at = put(start, name.data, name.size);
 
-    if (blank(value)) {
+    if (request_value_blank(value)) {
         at = put(at, ";", 1);
     } else {
         at = put(at, ": ", 2);
@@ -110,7 +84,7 @@ static bool set_fields(struct carrier *carrier)
     for (size_t i = 0; i < request->header_count; i++) {
         const struct header *field = &request->headers[i];
 
-        if (reserved_name(field->name) || !header_name_valid(field->name) || !header_value_valid(field->value))
+        if (!request_field_goes_out(field))
             continue;
         has_accept = has_accept || header_name_is(field->name, "accept");
         has_type = has_type || header_name_is(field->name, "content-type");

@@ -12,46 +12,35 @@ static coord_slice trim(coord_slice text)
     return text;
 }
 
-static coord_slice without_line_end(coord_slice line)
-{
-    if (line.size > 0 && line.data[line.size - 1] == '\n')
-        line.size--;
-    if (line.size > 0 && line.data[line.size - 1] == '\r')
-        line.size--;
-    return line;
-}
-
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 void answer_head_begin(struct answer_head *head)
 {
     arena_reset(&head->arena);
     headers_init(&head->headers, &head->arena);
-    head->bytes = 0;
+    head->bytes = head->owned = 0;
     head->length = -1;
     head->status = 0;
-    head->began = head->complete = head->encoded = head->chunked = false;
+    head->began = head->complete = head->chunked = head->old = head->connection = head->closing = false;
 }
 
 void answer_head_release(struct answer_head *head) { arena_release(&head->arena); }
 
-/* "HTTP/1.1 200 reason" */
+/* "HTTP/1.1 200 reason", where the reason and the space before it may be missing. */
 static bool read_status_line(struct answer_head *head, coord_slice line)
 {
-    const char *at = memchr(line.data, ' ', line.size);
-    const char *end = line.data + line.size;
+    const char *at = line.data;
 
-    if (!at)
+    if (line.size < 12 || memcmp(at, "HTTP/1.", 7) != 0 || (at[7] != '0' && at[7] != '1') || at[8] != ' ' ||
+        !is_digit(at[9]) || !is_digit(at[10]) || !is_digit(at[11]) || (line.size > 12 && at[12] != ' ') ||
+        !header_value_valid(line))
         return false;
-    while (at < end && *at == ' ')
-        at++;
-    if (end - at < 3 || !is_digit(at[0]) || !is_digit(at[1]) || !is_digit(at[2]) || (end - at > 3 && at[3] != ' '))
-        return false;
-    head->status = (at[0] - '0') * 100 + (at[1] - '0') * 10 + (at[2] - '0');
+    head->old = at[7] == '0';
+    head->status = (at[9] - '0') * 100 + (at[10] - '0') * 10 + (at[11] - '0');
     return head->status >= 100;
 }
 
-/* Digits only, so that what is passed on and what was read are the same number; repeated only if equal. */
+/* Digits only, so that what is passed on and what was read are the same number. */
 static bool read_length(struct answer_head *head, coord_slice value)
 {
     int64_t length = 0;
@@ -63,27 +52,39 @@ static bool read_length(struct answer_head *head, coord_slice value)
             return false;
         length = length * 10 + (value.data[i] - '0');
     }
-    if (head->length >= 0 && head->length != length)
-        return false;
     head->length = length;
     return true;
-}
-
-/* Only the last coding says how the body is framed. */
-static void read_encoding(struct answer_head *head, coord_slice value)
-{
-    size_t start = value.size;
-
-    while (start > 0 && value.data[start - 1] != ',')
-        start--;
-    head->encoded = true;
-    head->chunked = header_name_is(trim((coord_slice){value.data + start, value.size - start}), "chunked");
 }
 
 static enum answer_line refuse(const char **reason, const char *why)
 {
     *reason = why;
     return ANSWER_REFUSED;
+}
+
+/* Which fields say how the body is framed is decided by their sizes first: most fields are neither. */
+static const char *read_framing(struct answer_head *head, coord_slice name, coord_slice value)
+{
+    if (name.size == 10 && header_name_is(name, "connection"))
+        head->connection = true;
+    if (name.size == 14 && header_name_is(name, "content-length")) {
+        if (head->length >= 0)
+            return "the answer has more than one Content-Length";
+        if (!read_length(head, value))
+            return "the answer has an invalid Content-Length";
+    }
+    if (name.size == 17 && header_name_is(name, "transfer-encoding")) {
+        if (head->chunked || head->old || !header_name_is(value, "chunked"))
+            return "the answer has a Transfer-Encoding other than chunked";
+        head->chunked = true;
+    }
+    return head->chunked && head->length >= 0 ? "the answer has both a Transfer-Encoding and a Content-Length" : NULL;
+}
+
+static bool keep_field(struct answer_head *head, coord_slice name, coord_slice value)
+{
+    return head->borrowed ? headers_add_borrowed(&head->headers, name, value)
+                          : headers_add(&head->headers, name, value);
 }
 
 static enum answer_line take_field(struct answer_head *head, coord_slice line, const char **reason)
@@ -99,13 +100,12 @@ static enum answer_line take_field(struct answer_head *head, coord_slice line, c
     value = trim((coord_slice){colon + 1, line.size - name.size - 1});
     if (!header_name_valid(name) || !header_value_valid(value))
         return refuse(reason, "the answer has an invalid header line");
-    if (header_name_is(name, "content-length") && !read_length(head, value))
-        return refuse(reason, "the answer has an invalid Content-Length");
-    if (header_name_is(name, "transfer-encoding"))
-        read_encoding(head, value);
-    if (!headers_add(&head->headers, name, value))
-        return refuse(reason, "out of memory");
-    return ANSWER_MORE;
+    if (head->headers.count == ANSWER_FIELD_LIMIT)
+        return refuse(reason, "the answer has too many header lines");
+    *reason = read_framing(head, name, value);
+    if (*reason)
+        return ANSWER_REFUSED;
+    return keep_field(head, name, value) ? ANSWER_MORE : refuse(reason, "out of memory");
 }
 
 static enum answer_line take_status_line(struct answer_head *head, coord_slice line, const char **reason)
@@ -115,7 +115,7 @@ static enum answer_line take_status_line(struct answer_head *head, coord_slice l
     answer_head_begin(head);
     head->began = true;
     head->bytes = bytes;
-    if (line.size < 5 || memcmp(line.data, "HTTP/", 5) != 0 || !read_status_line(head, line))
+    if (!read_status_line(head, line))
         return refuse(reason, "the answer has an invalid status line");
     if (head->status == 101)
         return refuse(reason, "the upstream switched protocols unasked");
@@ -124,10 +124,14 @@ static enum answer_line take_status_line(struct answer_head *head, coord_slice l
 
 enum answer_line answer_head_line(struct answer_head *head, coord_slice line, const char **reason)
 {
-    coord_slice text = without_line_end(line);
+    static const coord_slice connection = COORD_SLICE("connection"), close = COORD_SLICE("close");
+    coord_slice text;
 
     if (head->complete)
         return ANSWER_MORE;
+    if (line.size < 2 || memcmp(line.data + line.size - 2, "\r\n", 2) != 0)
+        return refuse(reason, "the answer has a header line that does not end with CR and LF");
+    text = (coord_slice){line.data, line.size - 2};
     head->bytes += line.size;
     if (head->bytes > ANSWER_HEAD_LIMIT)
         return refuse(reason, "the head of the answer is larger than 64 KiB");
@@ -141,17 +145,33 @@ enum answer_line answer_head_line(struct answer_head *head, coord_slice line, co
         return ANSWER_MORE;
     }
     head->complete = true;
+    head->closing = head->connection && headers_has_token(&head->headers, connection, close);
     return ANSWER_COMPLETE;
 }
 
-static bool has_body(const struct answer_head *head, bool to_head)
+bool answer_head_own(struct answer_head *head)
+{
+    for (; head->owned < head->headers.count; head->owned++) {
+        struct header *field = &head->headers.list[head->owned];
+
+        field->name = arena_copy(&head->arena, field->name);
+        field->value = arena_copy(&head->arena, field->value);
+        if (!field->name.data || !field->value.data)
+            return false;
+    }
+    return true;
+}
+
+bool answer_head_has_body(const struct answer_head *head, bool to_head)
 {
     return !to_head && head->status != 204 && head->status != 304;
 }
 
+bool answer_head_keeps_connection(const struct answer_head *head) { return !head->old && !head->closing; }
+
 bool answer_head_close_delimited(const struct answer_head *head, bool to_head)
 {
-    return has_body(head, to_head) && !head->chunked && (head->encoded || head->length < 0);
+    return answer_head_has_body(head, to_head) && !head->chunked && head->length < 0;
 }
 
-int64_t answer_head_length(const struct answer_head *head) { return head->encoded ? -1 : head->length; }
+int64_t answer_head_length(const struct answer_head *head) { return head->length; }

@@ -162,11 +162,22 @@ static const char *check_files(struct client *client, const struct upstream *ups
     return NULL;
 }
 
+static const char *choose_transport(struct upstream *upstream)
+{
+    enum upstream_transport wanted = upstream->options.transport;
+
+    if (upstream->secure && wanted == UPSTREAM_DIRECT)
+        return "the direct transport speaks no TLS: an https URL needs libcurl";
+    upstream->transport = upstream->secure || wanted == UPSTREAM_CURL ? &curl_transport : &direct_transport;
+    return NULL;
+}
+
 static bool same_options(const struct upstream_options *a, const struct upstream_options *b)
 {
-    return coord_slice_equal(a->url, b->url) && a->max_idle_connections == b->max_idle_connections &&
-           a->idle_age_ns == b->idle_age_ns && a->connect_timeout_ns == b->connect_timeout_ns &&
-           coord_slice_equal(a->ca_file, b->ca_file) && coord_slice_equal(a->client_cert_file, b->client_cert_file) &&
+    return a->transport == b->transport && coord_slice_equal(a->url, b->url) &&
+           a->max_idle_connections == b->max_idle_connections && a->idle_age_ns == b->idle_age_ns &&
+           a->connect_timeout_ns == b->connect_timeout_ns && coord_slice_equal(a->ca_file, b->ca_file) &&
+           coord_slice_equal(a->client_cert_file, b->client_cert_file) &&
            coord_slice_equal(a->client_key_file, b->client_key_file) &&
            a->insecure_skip_verify == b->insecure_skip_verify;
 }
@@ -199,12 +210,14 @@ struct upstream *upstream_open(struct client *client, const struct upstream_opti
     *reason = parse_url(upstream);
     if (!*reason)
         *reason = check_files(client, upstream);
+    if (!*reason)
+        *reason = choose_transport(upstream);
     if (*reason)
         goto failed;
     *reason = "out of memory";
     upstream->next = client->upstreams;
     client->upstreams = upstream;
-    if (client->transport->open_upstream(upstream)) {
+    if (upstream->transport->open_upstream(upstream)) {
         *reason = NULL;
         return upstream;
     }
@@ -223,7 +236,7 @@ void upstream_free(struct upstream *upstream)
     while (*link != upstream)
         link = &(*link)->next;
     *link = upstream->next;
-    upstream->client->transport->close_upstream(upstream);
+    upstream->transport->close_upstream(upstream);
     buffer_release(&upstream->text);
     free(upstream);
 }

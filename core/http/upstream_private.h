@@ -18,6 +18,8 @@
 
 struct attempt;
 struct transport;
+struct curl_client;
+struct direct_client;
 
 struct client {
     struct reactor *reactor;
@@ -26,17 +28,18 @@ struct client {
     struct attempt *queue; /* what is to be done outside of anybody's callback, first in, first out */
     struct attempt **queue_end;
     size_t queued;
-    struct task task; /* works on the queue, then lets the transport flush */
+    struct task task; /* works on the queue, then lets libcurl flush */
     size_t legs;
-    const struct transport *transport;
-    void *transport_state;
-    char detail[512]; /* of the result that is being delivered */
-    char reason[256]; /* of the upstream that could not be opened */
+    struct curl_client *curl;     /* the two transports, */
+    struct direct_client *direct; /* both always there */
+    char detail[512];             /* of the result that is being delivered */
+    char reason[256];             /* of the upstream that could not be opened */
 };
 
 struct upstream {
     struct client *client;
     struct upstream *next;
+    const struct transport *transport;
     struct upstream_options options; /* its strings are `text` */
     struct buffer text;
     coord_slice authority, prefix;
@@ -82,7 +85,7 @@ enum { TODO_BEGIN = 1, TODO_FLOW = 2, TODO_FAIL = 4 };
 
 /* How bytes travel. */
 struct transport {
-    void *(*open)(struct client *client); /* NULL: memory or the library failed */
+    bool (*open)(struct client *client);  /* false: memory or the library failed */
     void (*close)(struct client *client); /* no attempt runs */
     bool (*open_upstream)(struct upstream *upstream);
     void (*close_upstream)(struct upstream *upstream); /* no attempt runs */
@@ -97,16 +100,24 @@ struct transport {
     void (*upload_more)(struct attempt *attempt);
     /* The transport gets it back: it closes the connection of one that has not ended, at once or, when called from one of its own events, right after. */
     void (*give_back)(struct attempt *attempt, bool ended);
-    void (*flush)(struct client *client); /* outside of callbacks */
+    void (*flush)(struct client *client); /* outside of callbacks; NULL: it has nothing to flush */
     size_t (*connections)(const struct client *client);
 };
 
 extern const struct transport curl_transport;
+extern const struct transport direct_transport;
+
+/* What a request sends. False: the field is invalid, or one that the client decides about (see struct leg_request). */
+bool request_field_goes_out(const struct header *field);
+/* Nothing but spaces: such a value is sent as an empty one. */
+bool request_value_blank(coord_slice value);
 
 /* From the transports. Each may call the owner, who may do anything but free the client; attempt->leg may be NULL afterwards. */
 
 /* Where to connect to, port 0; NULL: the upstream's host is a literal. */
 const struct sockaddr_storage *attempt_address(const struct attempt *attempt);
+/* The same host, whatever their ports. */
+bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 /* That address took no connection. True: attempt_address is another one now, begin anew. */
 bool attempt_unreachable(struct attempt *attempt) COORD_MUST_CHECK;
 /* There is a connection and the request is about to be sent. */
@@ -118,12 +129,12 @@ bool attempt_head_line(struct attempt *attempt, coord_slice line) COORD_MUST_CHE
 bool attempt_data(struct attempt *attempt, coord_slice bytes) COORD_MUST_CHECK;
 /* Outside of the transport's own callbacks. Gives the attempt back, then tells the owner. */
 void attempt_over(struct attempt *attempt, enum leg_outcome outcome, const char *detail);
-/* The same a little later, for where the owner must not be called. `detail` lives as long as the process. */
+/* The same a little later, for where the owner must not be called. `detail` lives as long as the attempt. */
 void attempt_over_soon(struct attempt *attempt, enum leg_outcome outcome, const char *detail);
 /* Has `flow` called soon. */
 void attempt_flow_soon(struct attempt *attempt);
-/* The transport is done with what was given back. May free the upstream, and with it everything that the transport keeps there. */
-void attempt_returned(struct attempt *attempt);
+/* The transport is done with an attempt that was given back. May free the upstream, and with it everything that the transport keeps there. */
+void upstream_returned(struct upstream *upstream);
 
 /* No reference and no attempt is left, or the client goes. */
 void upstream_free(struct upstream *upstream);

@@ -8,6 +8,7 @@
 #ifndef PIPELINE_CALL_H
 #define PIPELINE_CALL_H
 
+#include "pipeline/outcome.h"
 #include "pipeline/request.h"
 
 enum call_mode { CALL_COLLECT = 1, CALL_HOLD, CALL_RELAY, CALL_READ, CALL_DISCARD };
@@ -53,6 +54,13 @@ struct coord_call {
     bool answer_tried;
     struct coord_call *next_of_request; /* all calls of a request, for freeing */
 };
+
+/* Between the files of the call. */
+extern const struct leg_events call_events; /* call_events.c */
+bool call_has_phase(const struct coord_call *call, const char *phase);
+void call_relay_head(struct coord_call *call);             /* the head in hand goes to the client */
+void call_relay_end(struct coord_call *call);              /* the answer is over: so is the client's */
+coord_status call_fail_transport(struct coord_call *call); /* by its outcome; COORD_FAIL */
 
 /* Starts the leg. COORD_OK, or COORD_FAIL with the request failed. */
 coord_status call_start(struct coord_call *call);

@@ -241,6 +241,7 @@ static bool build_gateway(struct generation *generation, struct complaints *comp
 {
     const struct settings *settings = generation->settings;
     struct upstream_options options = {
+        .transport = (enum upstream_transport)settings->gateway.transport,
         .url = settings->gateway.address,
         .max_idle_connections = (unsigned)settings->gateway.max_idle_conns_per_host,
         .idle_age_ns = idle_age(settings->gateway.idle_conn_timeout_ns),
@@ -471,6 +472,7 @@ coord_status coord_upstream_open(const coord_config *config, const char *param, 
     options.connect_timeout_ns =
         wanted.connect_timeout_ns ? wanted.connect_timeout_ns : settings->gateway.connect_timeout_ns;
     options.ca_file = settings->gateway.ca_file;
+    options.transport = (enum upstream_transport)settings->gateway.transport;
     *upstream = add_upstream(build->generation, &options);
     if (!*upstream)
         return coord_error_set(error, "memory is short");

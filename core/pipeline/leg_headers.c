@@ -7,28 +7,30 @@ enum {
     PASSTHROUGH = 1 << 1, /* not on passthrough */
     ANSWER = 1 << 2,      /* not from an answer to the client */
     CREDENTIAL = 1 << 3,  /* not to an upstream of the step's own */
+    STEP = 1 << 4,        /* no step sets it on a leg */
 };
 
 static const struct {
     coord_slice name;
     unsigned where;
 } OWNED[] = {
-    {COORD_SLICE("host"), PIPELINE | PASSTHROUGH},
-    {COORD_SLICE("content-length"), PIPELINE | PASSTHROUGH | ANSWER},
-    {COORD_SLICE("transfer-encoding"), PIPELINE | PASSTHROUGH | ANSWER},
-    {COORD_SLICE("trailer"), PIPELINE | PASSTHROUGH | ANSWER},
-    {COORD_SLICE("expect"), PIPELINE | PASSTHROUGH},
+    {COORD_SLICE("host"), PIPELINE | PASSTHROUGH | STEP},
+    {COORD_SLICE("content-length"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
+    {COORD_SLICE("transfer-encoding"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
+    {COORD_SLICE("trailer"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
+    {COORD_SLICE("expect"), PIPELINE | PASSTHROUGH | STEP},
+    {COORD_SLICE("connection"), STEP},
     {COORD_SLICE("content-type"), PIPELINE},
     {COORD_SLICE("accept-encoding"), PIPELINE},
     {COORD_SLICE("prefer"), PIPELINE},
     {COORD_SLICE("cookie"), PIPELINE | CREDENTIAL},
     {COORD_SLICE("authorization"), CREDENTIAL},
     {COORD_SLICE("proxy-authorization"), PIPELINE | PASSTHROUGH | CREDENTIAL},
-    {COORD_SLICE("x-request-id"), PIPELINE | PASSTHROUGH | ANSWER},
-    {COORD_SLICE("x-llm-d-parent-request-id"), PIPELINE | PASSTHROUGH | ANSWER},
-    {COORD_SLICE("traceparent"), PIPELINE | PASSTHROUGH},
-    {COORD_SLICE("tracestate"), PIPELINE | PASSTHROUGH},
-    {COORD_SLICE("x-llm-d-revision-decision-id"), PIPELINE | PASSTHROUGH | ANSWER},
+    {COORD_SLICE("x-request-id"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
+    {COORD_SLICE("x-llm-d-parent-request-id"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
+    {COORD_SLICE("traceparent"), PIPELINE | PASSTHROUGH | STEP},
+    {COORD_SLICE("tracestate"), PIPELINE | PASSTHROUGH | STEP},
+    {COORD_SLICE("x-llm-d-revision-decision-id"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
     {COORD_SLICE("x-llm-d-pin-host-port"), PIPELINE | PASSTHROUGH},
     {COORD_SLICE("x-prefill-pin-host-port"), PIPELINE | PASSTHROUGH},
     {COORD_SLICE("x-peer-topology"), PIPELINE | PASSTHROUGH | ANSWER},
@@ -51,6 +53,8 @@ static bool listed(coord_slice name, const coord_slice *list, size_t count)
 }
 
 bool leg_header_is_credential(coord_slice name) { return (owned(name) & CREDENTIAL) != 0; }
+
+bool leg_header_is_the_cores(coord_slice name) { return (owned(name) & STEP) != 0; }
 
 /* Copies the list without fields owned `where`, phase headers and `also`; the slices are borrowed from `from`. */
 static bool copy_without(struct headers *to, const struct headers *from, unsigned where,

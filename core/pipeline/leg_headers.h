@@ -27,4 +27,7 @@ bool client_headers(struct headers *to, const struct headers *from, coord_slice 
 /* The client's credentials that a leg to an upstream of the step's own does not get unless the step adds them. */
 bool leg_header_is_credential(coord_slice name);
 
+/* Fields that the core sets on every leg: a step cannot. */
+bool leg_header_is_the_cores(coord_slice name);
+
 #endif

@@ -8,8 +8,11 @@
 #include "http/path.h"
 #include "pipeline/cors.h"
 #include "pipeline/leg_headers.h"
+#include "pipeline/outcome.h"
 #include "pipeline/worker.h"
 #include "telemetry/log.h"
+
+#include <stdio.h>
 
 enum { UPLOAD_ROOM = 65536, EARLY_LIMIT = 65536 };
 
@@ -110,22 +113,21 @@ static void on_data(struct leg *leg, coord_slice bytes)
     }
 }
 
-static const struct {
-    int32_t status;
-    const char *message;
-} FAILURES[] = {
-    [LEG_COMPLETE] = {0, ""},
-    [LEG_UNRESOLVED] = {503, "the gateway's name has no address"},
-    [LEG_REFUSED] = {503, "the gateway refused the connection"},
-    [LEG_CONNECT_TIMEOUT] = {504, "no connection to the gateway in time"},
-    [LEG_HEAD_TIMEOUT] = {504, "the gateway did not answer in time"},
-    [LEG_IDLE_TIMEOUT] = {504, "the gateway fell silent"},
-    [LEG_TOTAL_TIMEOUT] = {504, "the gateway took too long"},
-    [LEG_NO_ANSWER] = {502, "the gateway closed the connection without an answer"},
-    [LEG_BROKEN] = {502, "the gateway's answer broke off or is not HTTP"},
-    [LEG_TLS] = {502, "the TLS handshake with the gateway failed"},
-    [LEG_INTERNAL] = {500, "the call to the gateway could not be made"},
-};
+static void fail(struct passthrough *self, const struct leg_result *result)
+{
+    char message[128];
+
+    snprintf(message, sizeof message, "gateway: %s", leg_outcome_words(result->outcome));
+    coord_logf(NULL, COORD_LOG_VERBOSE, "passthrough %.*s: %s", COORD_FMT(self->visit->id),
+               result->detail ? result->detail : message);
+    if (self->begun) {
+        exchange_abort(self->visit->exchange);
+    } else {
+        self->status = leg_outcome_status(result->outcome);
+        front_answer_error(self->visit, self->status, NULL, NULL, message);
+    }
+    finish(self);
+}
 
 static void on_end(struct leg *leg, const struct leg_result *result)
 {
@@ -136,15 +138,7 @@ static void on_end(struct leg *leg, const struct leg_result *result)
     if (gone(self))
         return;
     if (result->outcome != LEG_COMPLETE) {
-        coord_logf(NULL, COORD_LOG_VERBOSE, "passthrough %.*s: %s", COORD_FMT(self->visit->id),
-                   result->detail ? result->detail : FAILURES[result->outcome].message);
-        if (self->begun) {
-            exchange_abort(exchange);
-        } else {
-            self->status = FAILURES[result->outcome].status;
-            front_answer_error(self->visit, self->status, NULL, NULL, FAILURES[result->outcome].message);
-        }
-        finish(self);
+        fail(self, result);
         return;
     }
     self->early_whole = true;

@@ -85,7 +85,7 @@ static void leave_head(struct chain *chain, struct coord_head *head)
     for (const struct coord_writer *writer = chain->writers; writer; writer = writer->all_next)
         changed |= rewrites(writer) && !writer->skipped;
     if (changed) {
-        head->length = -1;
+        head->length = head->promised;
         for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
             headers_remove(&head->headers, coord_slice_of(digests[i]));
     }
@@ -104,6 +104,8 @@ static void head_into(struct chain *chain, struct coord_writer *writer, struct c
         coord_logf(chain->request, COORD_LOG_DEBUG, "writer %s skipped: the answer is compressed", writer->type.name);
         writer->skipped = true;
     }
+    if (rewrites(writer) && !writer->skipped)
+        head->promised = -1;
     if (writer->skipped || !writer->type.head) {
         writer->passed_head = true;
         head_into(chain, writer->inner, head);
@@ -267,6 +269,12 @@ coord_status coord_head_remove_header(coord_head *head, const char *name)
         return COORD_STATE;
     headers_remove(&head->headers, coord_slice_of(name));
     return COORD_OK;
+}
+
+void coord_head_set_length(coord_head *head, uint64_t bytes)
+{
+    if (bytes <= INT64_MAX)
+        head->promised = (int64_t)bytes;
 }
 
 void coord_writer_skip(coord_writer *writer)

@@ -18,6 +18,7 @@ struct coord_head {
     int32_t status;
     struct headers headers; /* no framing fields */
     int64_t length;         /* -1: unknown */
+    int64_t promised;       /* by the rewriter that had the head last; -1: nothing */
     bool changeable;        /* inside `head` of a rewriter */
 };
 

@@ -1,6 +1,6 @@
 /* The editor of usage (coordinator/usage.h): writes prefill's cached count into decode's blocks, and drops the usage frame
  * that was asked for on the client's behalf. An event that is not touched passes as it came; one that is not whole yet is
- * held; a JSON body is held to its end. Past the limit everything held goes out and nothing is looked at any more. */
+ * held; a JSON answer is held to its end, head and all, so that its new length can be told. Past the limit everything held goes out and nothing is looked at any more. */
 #include "response/usage_writer.h"
 
 #include "runtime/buffer.h"
@@ -15,6 +15,7 @@ struct editor {
     coord_sse *sse;
     bool midway; /* some of the stream was skipped before there was a parser */
     struct buffer body;
+    coord_head *held; /* of a JSON answer */
     bool blind;
 };
 
@@ -26,7 +27,10 @@ static void edit_head(coord_writer *writer, coord_head *head)
     self->body.limit = usage_limit(coord_writer_request(writer));
     if (self->form == FORM_OTHER || (self->form == FORM_JSON && !self->writes_cached))
         coord_writer_skip(writer);
-    coord_writer_pass_head(writer, head);
+    else if (self->form == FORM_JSON)
+        self->held = head;
+    else
+        coord_writer_pass_head(writer, head);
 }
 
 /* The event with its data replaced, in pieces: what stands around the data keeps its bytes. */
@@ -108,6 +112,7 @@ static void edit_data(coord_writer *writer, coord_slice bytes)
         edit_events(self, writer, bytes);
     } else if (!buffer_append_slice(&self->body, bytes)) {
         self->blind = true;
+        coord_writer_pass_head(writer, self->held);
         coord_writer_pass(writer, buffer_slice(&self->body));
         buffer_release(&self->body);
         coord_writer_pass(writer, bytes);
@@ -123,6 +128,8 @@ static void end_json(struct editor *self, coord_writer *writer)
     if (coord_usage_maybe(body) && coord_usage_edit_cached(coord_request_api(coord_writer_request(writer)), body,
                                                            self->cached, &edited, &size) == COORD_OK)
         body = (coord_slice){edited, size};
+    coord_head_set_length(self->held, body.size);
+    coord_writer_pass_head(writer, self->held);
     coord_writer_pass(writer, body);
     free(edited);
 }

@@ -210,7 +210,7 @@ static double median(struct bench *bench, enum target target, enum metric metric
 {
     struct samples *samples = &bench->measured[target][metric];
 
-    return samples->count ? samples_percentile(samples, 50) : -1;
+    return samples->count ? samples_median(samples) : -1;
 }
 
 /* What a target adds to the direct delay. */

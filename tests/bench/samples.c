@@ -30,18 +30,31 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static void sort(struct samples *samples)
+{
+    if (samples->count)
+        qsort(samples->values, samples->count, sizeof *samples->values, compare);
+}
+
 double samples_percentile(struct samples *samples, double percent)
 {
-    size_t rank;
+    size_t rank = (size_t)((double)samples->count * percent / 100.0);
 
     if (samples->count == 0)
         return 0;
-    qsort(samples->values, samples->count, sizeof *samples->values, compare);
-    rank = (size_t)((double)samples->count * percent / 100.0);
+    sort(samples);
     return samples->values[rank < samples->count ? rank : samples->count - 1];
 }
 
-void samples_clear(struct samples *samples) { samples->count = 0; }
+double samples_median(struct samples *samples)
+{
+    size_t middle = samples->count / 2;
+
+    if (samples->count == 0)
+        return 0;
+    sort(samples);
+    return samples->count % 2 ? samples->values[middle] : (samples->values[middle - 1] + samples->values[middle]) / 2;
+}
 
 void samples_release(struct samples *samples)
 {

@@ -18,7 +18,8 @@ struct samples {
 void samples_add(struct samples *samples, double value);
 /* The value below which `percent` of all lie (nearest rank); 0 for an empty set. Sorts the set. */
 double samples_percentile(struct samples *samples, double percent);
-void samples_clear(struct samples *samples);
+/* The middle value, of an even count the mean of the two; 0 for an empty set. Sorts the set. */
+double samples_median(struct samples *samples);
 void samples_release(struct samples *samples);
 
 /* CLOCK_MONOTONIC in nanoseconds. */

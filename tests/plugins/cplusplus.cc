@@ -24,8 +24,12 @@ coord_status create(const coord_config *config, void **state, coord_error *error
 
 coord_status execute(void *state, coord_request *request)
 {
+    const Greeting *greeting = static_cast<Greeting *>(state);
+
+    if (greeting->words == "cross")
+        throw std::runtime_error("it crosses the core"); // a mistake that ends the process
     try {
-        throw std::runtime_error(static_cast<Greeting *>(state)->words);
+        throw std::runtime_error(greeting->words);
     } catch (const std::exception &thrown) {
         return coord_fail(request, 418, nullptr, "%s", thrown.what());
     }

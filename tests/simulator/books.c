@@ -123,7 +123,7 @@ static uint64_t print_of(const struct token_sink *tokens) { return mix(tokens->p
  * vLLM 0.32.0 on the wire, W3, with an order of its own, ids above 2^53 and 2^63, and members whose spelling a
  * converting JSON library would change: whoever forwards it must copy bytes.
  */
-static void write_descriptor(struct buf *out, const struct token_sink *tokens, struct text answer_id)
+static void write_descriptor(struct buf *out, const struct token_sink *tokens, uint64_t cached, struct text answer_id)
 {
     uint64_t a = mix(++books.serial), b = mix(a);
     buf_printf(
@@ -137,8 +137,9 @@ static void write_descriptor(struct buf *out, const struct token_sink *tokens, s
     buf_printf(out,
                "-%08x\",\"remote_host\":\"127.0.0.1\",\"remote_port\":%u,\"dcp_size\":1,\"pp_size\":1,"
                "\"remote_num_tokens\":%llu,\"remote_blocks_expiry_time\":null,\"transfer_mode\":\"pull\","
-               "\"remote_prefill_cached_tokens\":0,\"sim_scale\":0.10,\"sim_note\":\"caf\\u00e9 \\/ \xc3\xa9\"}",
-               (unsigned)(b >> 32), 5600 + (unsigned)(a % 100), (unsigned long long)tokens->count);
+               "\"remote_prefill_cached_tokens\":%llu,\"sim_scale\":0.10,\"sim_note\":\"caf\\u00e9 \\/ \xc3\xa9\"}",
+               (unsigned)(b >> 32), 5600 + (unsigned)(a % 100), (unsigned long long)tokens->count,
+               (unsigned long long)cached);
 }
 
 static uint64_t key_of(struct text descriptor)
@@ -147,14 +148,15 @@ static uint64_t key_of(struct text descriptor)
     return json_kind(id) == '"' ? fingerprint(id) : 0;
 }
 
-void books_store(enum kv_handshake handshake, const struct token_sink *tokens, struct text answer_id, struct buf *out)
+void books_store(enum kv_handshake handshake, const struct token_sink *tokens, uint64_t cached, struct text answer_id,
+                 struct buf *out)
 {
     if (handshake == KV_SHARED)
         shared_add(print_of(tokens));
     if (handshake != KV_NIXL)
         return;
     size_t start = buf_left(out);
-    write_descriptor(out, tokens, answer_id);
+    write_descriptor(out, tokens, cached, answer_id);
     struct text text = {buf_view(out).at + start, buf_left(out) - start};
     struct entry *entry = malloc(sizeof *entry + text.len);
     if (!entry)

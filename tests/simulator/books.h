@@ -41,8 +41,12 @@ void books_reset(void);
 enum kv_handshake books_handshake(struct text kv);
 /* Notes that a prefill was refused for its handshake. */
 void books_refused(void);
-/* Notes that a prefill answered for `tokens`; for kv-nixl writes a fresh descriptor (a JSON object) to `out`. */
-void books_store(enum kv_handshake handshake, const struct token_sink *tokens, struct text answer_id, struct buf *out);
+/*
+ * Notes that a prefill answered for `tokens`, `cached` of which it says that it had them; for kv-nixl writes a fresh
+ * descriptor (a JSON object) to `out`.
+ */
+void books_store(enum kv_handshake handshake, const struct token_sink *tokens, uint64_t cached, struct text answer_id,
+                 struct buf *out);
 /* What a decode request presents: true if the KV was there, so that its prompt counts as cached. */
 bool books_collect(struct text kv, const struct token_sink *tokens);
 

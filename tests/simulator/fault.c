@@ -36,6 +36,14 @@ static const struct item {
     {"gzip", FLAG, AT(gzip)},
     {"no-length", FLAG, AT(no_length)},
     {"usage-null", FLAG, AT(usage_null)},
+    {"cached", NUMBER, AT(cached)},
+    {"created-cache", NUMBER, AT(created_cache)},
+    {"force-include-usage", FLAG, AT(traits.force_usage)},
+    {"force-continuous-usage", FLAG, AT(traits.force_continuous)},
+    {"usage-null-chunks", FLAG, AT(traits.null_chunks)},
+    {"no-usage", FLAG, AT(traits.no_usage)},
+    {"early-zero-usage", FLAG, AT(traits.early_zero)},
+    {"no-cache-details", FLAG, AT(traits.no_details)},
 };
 #undef AT
 

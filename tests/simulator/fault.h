@@ -7,7 +7,7 @@
 #ifndef SIM_FAULT_H
 #define SIM_FAULT_H
 
-#include "buf.h"
+#include "traits.h"
 
 enum { SPLITS_AT_MOST = 16 };
 
@@ -26,6 +26,9 @@ struct fault {
     int64_t error_event_after;
     int64_t blob;
     int64_t tokens;
+    int64_t cached;        /* tokens that the answer calls cached */
+    int64_t created_cache; /* and newly cached */
+    struct traits traits;
     uint64_t split_at[SPLITS_AT_MOST]; /* rising */
     size_t split_count;
     struct buf status_body; /* without has_body: the engine's error shape */

@@ -36,7 +36,15 @@ static const char usage[] =
     "  --seed N                       (0)\n"
     "  --created SECONDS              fixed `created` in answers (now)\n"
     "  --max-model-len N              longest prompt (4194304)\n"
-    "  --record FILE                  every request as a line of JSON\n";
+    "  --record FILE                  every request as a line of JSON\n"
+    "  --cached PHASE=N               what answers call cached (all of it on a hit of decode, otherwise 0)\n"
+    "  --created-cache PHASE=N        what answers call newly cached (0)\n"
+    "  --force-include-usage          streams end with their usage unasked\n"
+    "  --force-continuous-usage       and have it on every chunk\n"
+    "  --usage-null-chunks            content chunks have \"usage\":null once usage was asked for\n"
+    "  --no-usage                     an old worker: no usage anywhere\n"
+    "  --early-zero-usage             Messages: message_start tells 0 tokens\n"
+    "  --no-cache-details             usage tells nothing about caches\n";
 
 static _Noreturn void refuse(const char *flag, const char *value)
 {
@@ -131,6 +139,14 @@ enum flag {
     CREATED,
     MAX_MODEL_LEN,
     RECORD,
+    CACHED,
+    CREATED_CACHE,
+    FORCE_USAGE,
+    FORCE_CONTINUOUS,
+    NULL_CHUNKS,
+    NO_USAGE,
+    EARLY_ZERO,
+    NO_DETAILS,
     HELP
 };
 
@@ -152,6 +168,14 @@ static const struct option flags[] = {
     {"created", required_argument, NULL, CREATED},
     {"max-model-len", required_argument, NULL, MAX_MODEL_LEN},
     {"record", required_argument, NULL, RECORD},
+    {"cached", required_argument, NULL, CACHED},
+    {"created-cache", required_argument, NULL, CREATED_CACHE},
+    {"force-include-usage", no_argument, NULL, FORCE_USAGE},
+    {"force-continuous-usage", no_argument, NULL, FORCE_CONTINUOUS},
+    {"usage-null-chunks", no_argument, NULL, NULL_CHUNKS},
+    {"no-usage", no_argument, NULL, NO_USAGE},
+    {"early-zero-usage", no_argument, NULL, EARLY_ZERO},
+    {"no-cache-details", no_argument, NULL, NO_DETAILS},
     {"help", no_argument, NULL, HELP},
     {0},
 };
@@ -226,6 +250,32 @@ static void read_flag(struct options *o, int flag, const char *name, const char 
     case RECORD:
         o->record = value;
         break;
+    case CACHED:
+        rest = read_phase(name, value, &phase);
+        o->cached[phase] = (int64_t)read_number(name, rest, INT64_MAX);
+        break;
+    case CREATED_CACHE:
+        rest = read_phase(name, value, &phase);
+        o->created_cache[phase] = (int64_t)read_number(name, rest, INT64_MAX);
+        break;
+    case FORCE_USAGE:
+        o->traits.force_usage = true;
+        break;
+    case FORCE_CONTINUOUS:
+        o->traits.force_continuous = true;
+        break;
+    case NULL_CHUNKS:
+        o->traits.null_chunks = true;
+        break;
+    case NO_USAGE:
+        o->traits.no_usage = true;
+        break;
+    case EARLY_ZERO:
+        o->traits.early_zero = true;
+        break;
+    case NO_DETAILS:
+        o->traits.no_details = true;
+        break;
     default:
         fputs(usage, flag == HELP ? stdout : stderr);
         exit(flag == HELP ? 0 : 2);
@@ -236,6 +286,8 @@ struct options options_read(int argc, char **argv)
 {
     struct options o = {.tokens = 16, .max_model_len = 4194304, .created = -1, .close_idle = -1, .probe_412 = 1};
     int index = 0, flag;
+    for (int i = 0; i < PHASES; i++)
+        o.cached[i] = o.created_cache[i] = -1;
     while ((flag = getopt_long(argc, argv, "", flags, &index)) != -1)
         read_flag(&o, flag, flag == '?' ? "" : flags[index].name, optarg);
     if (optind < argc)

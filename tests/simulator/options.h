@@ -38,6 +38,9 @@ struct options {
     enum kv_mode kv;
     const char *faults[PHASES]; /* specs, NULL for none */
     int64_t delays[PHASES];
+    int64_t cached[PHASES];        /* tokens of the prompt that answers call cached; -1: as it is */
+    int64_t created_cache[PHASES]; /* and newly put into a cache */
+    struct traits traits;
     struct fault_rate rates[RATES_AT_MOST];
     size_t rate_count;
 };

@@ -128,20 +128,36 @@ static void answer(struct conn *conn, int status, const char *type, struct text 
     buf_free(&headers);
 }
 
-static void answer_error(struct conn *conn, struct text message, const char *type, const char *param, int status)
+typedef void error_shape(struct buf *out, struct text message, const char *type, const char *param, int code);
+
+static void answer_error_as(struct conn *conn, error_shape *shape, struct text message, const char *type,
+                            const char *param, int status)
 {
-    struct serving *s = conn->serving;
     struct buf body = {0};
-    (s->api ? s->api->error : shape_error)(&body, message, type, param, status);
+    shape(&body, message, type, param, status);
     answer(conn, status, json_type, buf_view(&body));
     buf_free(&body);
 }
 
+/* By the API's own code. */
+static void answer_error(struct conn *conn, struct text message, const char *type, const char *param, int status)
+{
+    const struct serving *s = conn->serving;
+    answer_error_as(conn, s->api ? s->api->error : shape_error, message, type, param, status);
+}
+
+/* By what stands before all APIs, and so in one shape for all. */
+static void answer_general_error(struct conn *conn, struct text message, const char *type, int status)
+{
+    answer_error_as(conn, shape_error, message, type, NULL, status);
+}
+
 static void answer_refusal(struct conn *conn, struct refusal *refusal)
 {
+    const struct serving *s = conn->serving;
     state.counts.refused++;
-    answer_error(conn, buf_view(&refusal->message), refusal->type, refusal->param[0] ? refusal->param : NULL,
-                 refusal->status);
+    answer_error_as(conn, refusal->of_body ? shape_error : s->api->error, buf_view(&refusal->message), refusal->type,
+                    refusal->param[0] ? refusal->param : NULL, refusal->status);
     buf_free(&refusal->message);
 }
 
@@ -161,15 +177,11 @@ static void answer_whole(struct conn *conn)
 {
     struct serving *s = conn->serving;
     struct buf content = {0}, body = {0};
-    for (uint64_t i = 0; i < s->reply.output_tokens; i++) {
-        struct text word = stream_word(s->words, i);
-        buf_add(&content, word.at, word.len);
-    }
+    for (uint64_t i = 0; i < s->reply.output_tokens; i++)
+        shape_add_word(s->api->shape, &content, stream_random(s->words, i));
     int64_t more = s->fault.blob > s->fault.huge_event ? s->fault.blob : s->fault.huge_event;
-    if (more > 0) {
-        memset(buf_room(&content, (size_t)more), 'x', (size_t)more);
-        content.len += (size_t)more;
-    }
+    if (more > 0)
+        shape_add_filler(s->api->shape, &content, (size_t)more);
     s->api->shape->whole(&body, &s->reply, buf_view(&content));
     buf_free(&content);
     answer(conn, 200, json_type, buf_view(&body));
@@ -189,25 +201,71 @@ static void begin_stream(struct conn *conn)
 
 /* ---- inference ---- */
 
+/* As the engine does: of the header, or else the request's own, or else a new one. */
+static void fill_id(struct conn *conn, const struct ask *ask)
+{
+    struct serving *s = conn->serving;
+    struct buf *out = &s->reply.id;
+    struct text id = http_header(&conn->request, "x-request-id");
+    buf_text(out, s->api->shape->id_prefix);
+    if (id.at && id.len)
+        buf_json(out, id);
+    else if (json_kind(ask->id) == '"')
+        buf_add(out, ask->id.at + 1, ask->id.len - 2); /* raw: escaped already */
+    else
+        buf_printf(out, "%016llx", (unsigned long long)mix(mix(options.seed) + ++state.serial));
+    s->reply.item = fingerprint(buf_view(out));
+}
+
+static void fill_usage(struct serving *s, const struct ask *ask)
+{
+    struct reply *r = &s->reply;
+    int64_t cached = s->fault.cached >= 0 ? s->fault.cached : options.cached[s->phase];
+    int64_t created = s->fault.created_cache >= 0 ? s->fault.created_cache : options.created_cache[s->phase];
+    r->prompt_tokens = ask->prompt.count;
+    r->include_usage = ask->include_usage;
+    r->continuous_usage = ask->continuous_usage;
+    r->usage_null = s->fault.usage_null;
+    r->traits = traits_both(options.traits, s->fault.traits);
+    r->cached_tokens = cached > 0 ? (uint64_t)cached : 0;
+    if (r->cached_tokens > r->prompt_tokens)
+        r->cached_tokens = r->prompt_tokens;
+    r->created_cached = created > 0 ? (uint64_t)created : 0;
+    if (r->created_cached > r->prompt_tokens - r->cached_tokens)
+        r->created_cached = r->prompt_tokens - r->cached_tokens;
+}
+
+/* W10: the whole prompt counts as transferred, unless a number was fixed. */
+static void fill_transferred(struct serving *s)
+{
+    if (s->fault.cached >= 0 || options.cached[s->phase] >= 0)
+        return;
+    s->reply.cached_tokens = s->reply.prompt_tokens;
+    s->reply.created_cached = 0;
+}
+
+static void copy_raw(struct buf *out, struct text raw)
+{
+    if (!json_absent(raw))
+        buf_add(out, raw.at, raw.len);
+}
+
 static void fill_reply(struct conn *conn, const struct ask *ask)
 {
     struct serving *s = conn->serving;
     struct reply *r = &s->reply;
-    struct text id = http_header(&conn->request, "x-request-id");
-    buf_text(&r->id, s->api->shape->id_prefix);
-    if (id.at && id.len)
-        buf_json(&r->id, id); /* as the engine does */
-    else
-        buf_printf(&r->id, "%016llx", (unsigned long long)mix(mix(options.seed) + ++state.serial));
+    fill_id(conn, ask);
+    fill_usage(s, ask);
     if (ask->model.at)
         buf_add(&r->model, ask->model.at + 1, ask->model.len - 2); /* raw: escaped already */
     else
         buf_text(&r->model, options.model ? options.model : "m");
     r->created = options.created >= 0 ? options.created : (int64_t)time(NULL);
-    r->prompt_tokens = ask->prompt.count;
-    r->include_usage = ask->include_usage;
-    r->continuous_usage = ask->continuous_usage;
-    r->usage_null = s->fault.usage_null;
+    if (s->api->shape == &shape_responses) {
+        copy_raw(&r->instructions, ask->instructions);
+        copy_raw(&r->tools, ask->tools);
+    }
+    r->cap = ask->capped ? ask->cap : options.max_model_len - ask->prompt.count;
     uint64_t n = s->fault.tokens >= 0 ? (uint64_t)s->fault.tokens : options.tokens;
     if (n < ask->at_least)
         n = ask->at_least;
@@ -216,7 +274,7 @@ static void fill_reply(struct conn *conn, const struct ask *ask)
     if (n > OUTPUT_AT_MOST)
         n = OUTPUT_AT_MOST;
     r->output_tokens = n ? n : 1;
-    r->finish = ask->capped && r->output_tokens == ask->cap ? "length" : "stop";
+    r->cut_short = ask->capped && r->output_tokens == ask->cap;
     s->words = mix(options.seed) ^ ask->prompt.print;
 }
 
@@ -265,11 +323,9 @@ static void answer_render(struct conn *conn, const struct ask *ask, const struct
     struct serving *s = conn->serving;
     struct buf body = {0}, features = {0};
     add_features(&features, media);
-    struct rendered it = {buf_view(ids), buf_view(&features), -1, ask->stream};
-    if (ask->capped)
-        it.max_tokens = (int64_t)ask->cap;
-    else if (!s->api->render_list)
-        it.max_tokens = (int64_t)(options.max_model_len - ask->prompt.count);
+    struct rendered it = {buf_view(ids), buf_view(&features), s->api->render_more, -1, ask->stream};
+    if (ask->capped || !s->api->render_list)
+        it.max_tokens = (int64_t)s->reply.cap;
     if (s->api->render_list)
         buf_text(&body, "[");
     shape_rendered(&body, &s->reply, &it);
@@ -299,7 +355,7 @@ static bool shake_hands(struct conn *conn, const struct ask *ask)
         return false;
     }
     if (options.kv != KV_MODE_OFF)
-        books_store(handshake, &ask->prompt, buf_view(&s->reply.id), &s->reply.kv);
+        books_store(handshake, &ask->prompt, s->reply.cached_tokens, buf_view(&s->reply.id), &s->reply.kv);
     return true;
 }
 
@@ -340,7 +396,7 @@ static void infer(struct conn *conn, bool render)
     } else if (s->phase == PHASE_ENCODE) {
         add_embeddings(&s->reply, &media);
     } else if (books_collect(ask.kv, &ask.prompt)) {
-        s->reply.cached_tokens = ask.prompt.count; /* W10: the whole prompt counts as transferred */
+        fill_transferred(s);
     }
     if (ask.stream) {
         begin_stream(conn);
@@ -448,16 +504,17 @@ static void act(struct conn *conn)
     } else if (place < PAGES) {
         if (pages[place].method && !text_is(conn->request.method, pages[place].method) &&
             !text_is(conn->request.method, "HEAD"))
-            answer_error(conn, TEXT("Method Not Allowed"), "Method Not Allowed", NULL, 405);
+            answer_general_error(conn, TEXT("Method Not Allowed"), "Method Not Allowed", 405);
         else
             page(conn, pages[place].write);
     } else if (!s->api) {
-        answer_error(conn, TEXT("Not Found"), "Not Found", NULL, 404);
+        answer_general_error(conn, TEXT("Not Found"), "Not Found", 404);
     } else if (!post) {
-        answer_error(conn, TEXT("Method Not Allowed"), "Method Not Allowed", NULL, 405);
+        answer_general_error(conn, TEXT("Method Not Allowed"), "Method Not Allowed", 405);
     } else if (!is_json(http_header(&conn->request, "content-type"))) {
-        answer_error(conn, TEXT("1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"),
-                     "Bad Request", NULL, 400);
+        answer_general_error(conn,
+                             TEXT("1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"),
+                             "Bad Request", 400);
     } else if (s->phase == PHASE_PROBE && probe_misses(&conn->request)) {
         answer_error(conn, TEXT("no decode worker has the prefix"), "Precondition Failed", NULL, 412);
     } else {

@@ -1,7 +1,10 @@
-/* The engine's shapes; see shape.h. */
-#include "shape.h"
+/* What the engine's shapes share; see shape.h and shape_parts.h. */
+#include "shape_parts.h"
+#include "tokenizer.h"
 
-#define FINGERPRINT "\"system_fingerprint\":\"vllm-0.32.0-91e86948\""
+#include <string.h>
+
+const char shape_done[] = "data: [DONE]\n\n";
 
 void reply_free(struct reply *reply)
 {
@@ -10,195 +13,113 @@ void reply_free(struct reply *reply)
     buf_free(&reply->kv);
     buf_free(&reply->ec);
     buf_free(&reply->head);
+    buf_free(&reply->instructions);
+    buf_free(&reply->tools);
+    buf_free(&reply->said);
 }
 
-static void add(struct buf *out, const struct buf *part)
+void add_buf(struct buf *out, const struct buf *part)
 {
     struct text view = buf_view(part);
     buf_add(out, view.at, view.len);
 }
 
-static void add_or_null(struct buf *out, const struct buf *object)
+void add_or_null(struct buf *out, const struct buf *object)
 {
     if (buf_left(object))
-        add(out, object);
+        add_buf(out, object);
     else
         buf_text(out, "null");
 }
 
-/* {"id":"…","object":"…","created":…,"model":"…" */
-static void add_start(struct buf *out, const struct reply *r, const char *object)
-{
-    buf_text(out, "{\"id\":\"");
-    add(out, &r->id);
-    buf_printf(out, "\",\"object\":\"%s\",\"created\":%lld,\"model\":\"", object, (long long)r->created);
-    add(out, &r->model);
-    buf_text(out, "\"");
-}
+const char *finish_reason(const struct reply *r) { return r->cut_short ? "length" : "stop"; }
 
-/* `details`: what stands in prompt_tokens_details after cached_tokens; `rest`: after the details. */
-static void add_usage(struct buf *out, const struct reply *r, uint64_t completion, const char *details,
-                      const char *rest)
+/* ---- usage ---- */
+
+void add_usage(struct buf *out, const struct reply *r, uint64_t completion, enum details details, const char *rest)
 {
+    if (r->traits.no_usage)
+        return;
     if (r->usage_null) {
-        buf_text(out, "\"usage\":null");
+        buf_text(out, ",\"usage\":null");
         return;
     }
-    buf_printf(out, "\"usage\":{\"prompt_tokens\":%llu,\"total_tokens\":%llu,\"completion_tokens\":%llu",
+    buf_printf(out, ",\"usage\":{\"prompt_tokens\":%llu,\"total_tokens\":%llu,\"completion_tokens\":%llu",
                (unsigned long long)r->prompt_tokens, (unsigned long long)(r->prompt_tokens + completion),
                (unsigned long long)completion);
-    if (details)
-        buf_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%llu%s}", (unsigned long long)r->cached_tokens,
-                   details);
+    bool body = details == DETAILS_ALL || details == DETAILS_CREATED_NULL;
+    if (r->traits.no_details) {
+        buf_text(out, body ? ",\"prompt_tokens_details\":null" : "");
+    } else if (details != DETAILS_NONE) {
+        buf_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%llu", (unsigned long long)r->cached_tokens);
+        if (details == DETAILS_CREATED_NULL)
+            buf_text(out, ",\"created_cache_tokens\":null");
+        else if (details != DETAILS_CACHED)
+            buf_printf(out, ",\"created_cache_tokens\":%llu", (unsigned long long)r->created_cached);
+        buf_text(out, body ? ",\"multimodal_tokens\":null}" : "}");
+    }
     buf_printf(out, "%s}", rest);
 }
 
-/* W9: continuous_usage_stats puts usage on every chunk. With the null fault a null stands there, as elsewhere. */
-static void add_chunk_usage(struct buf *out, const struct reply *r, uint64_t completion)
+bool usage_frame(const struct reply *r)
 {
-    if (!r->include_usage || !(r->continuous_usage || r->usage_null))
+    return !r->traits.no_usage && (r->include_usage || r->traits.force_usage || r->traits.force_continuous);
+}
+
+/* W9: continuous_usage_stats puts usage on every chunk. */
+void add_chunk_usage(struct buf *out, const struct reply *r, uint64_t completion, const char *rest)
+{
+    if (r->traits.no_usage)
         return;
-    buf_text(out, ",");
-    add_usage(out, r, completion, NULL, ",\"completion_tokens_details\":null");
+    if (r->traits.force_continuous || (r->include_usage && r->continuous_usage))
+        add_usage(out, r, completion, DETAILS_NONE, rest);
+    else if (r->include_usage && (r->traits.null_chunks || r->usage_null))
+        buf_text(out, ",\"usage\":null");
 }
 
-static void add_tail(struct buf *out, const struct reply *r)
+/* ---- content ---- */
+
+struct text shape_word(const struct shape *shape, uint64_t random)
 {
-    buf_text(out, "\"kv_transfer_params\":");
-    add_or_null(out, &r->kv);
-    buf_text(out, ",\"ec_transfer_params\":");
-    add_or_null(out, &r->ec);
-    buf_text(out, ",\"metrics\":null}");
+    static struct buf id;
+    if (!shape->speaks_ids)
+        return tokenizer_word(random);
+    id.from = id.len = 0;
+    buf_uint(&id, TOKEN_LETTERS + random % 32000);
+    return buf_view(&id);
 }
 
-static const char done[] = "data: [DONE]\n\n";
-
-/* The last frames: usage if asked for, then the end. */
-static void add_final(struct buf *out, const struct reply *r, const char *object, const char *details)
+void shape_add_word(const struct shape *shape, struct buf *content, uint64_t random)
 {
-    if (r->include_usage) {
-        buf_text(out, "data: ");
-        add_start(out, r, object);
-        buf_text(out, ",\"choices\":[],");
-        add_usage(out, r, r->output_tokens, details, "");
-        buf_text(out, "," FINGERPRINT "}\n\n");
-    }
-    buf_text(out, done);
+    struct text word = shape_word(shape, random);
+    if (shape->speaks_ids && buf_left(content))
+        buf_text(content, ",");
+    buf_add(content, word.at, word.len);
 }
 
-static void openai_broken(struct buf *out)
+/* Letters; or ids of one digit each, the first of two where the length wants that. */
+void shape_add_filler(const struct shape *shape, struct buf *content, size_t len)
 {
-    buf_text(out,
-             "data: {\"error\":{\"message\":\"EngineCore encountered an issue. See stack trace (above) for the root "
-             "cause.\",\"type\":\"InternalServerError\",\"param\":null,\"code\":500}}\n\n");
-    buf_text(out, done);
+    if (!len)
+        return;
+    if (shape->speaks_ids && buf_left(content))
+        buf_text(content, ",");
+    char *at = buf_room(content, len);
+    memset(at, shape->speaks_ids ? '1' : 'x', len);
+    for (size_t i = 2; shape->speaks_ids && i < len; i += 2)
+        at[len - i] = ',';
+    content->len += len;
 }
-
-/* ---- /v1/chat/completions ---- */
-
-static void chat_whole(struct buf *out, const struct reply *r, struct text content)
-{
-    add_start(out, r, "chat.completion");
-    buf_text(out, ",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"");
-    buf_add(out, content.at, content.len);
-    buf_printf(
-        out,
-        "\",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,\"reasoning\":null},"
-        "\"logprobs\":null,\"finish_reason\":\"%s\",\"stop_reason\":null,\"token_ids\":null,\"routed_experts\":null}],"
-        "\"service_tier\":null," FINGERPRINT ",",
-        r->finish);
-    add_usage(out, r, r->output_tokens, ",\"created_cache_tokens\":0,\"multimodal_tokens\":null",
-              ",\"completion_tokens_details\":null");
-    buf_text(out, ",\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"prompt_text\":null,");
-    add_tail(out, r);
-}
-
-static void chat_opening(struct buf *out, struct reply *r)
-{
-    buf_text(out, "data: ");
-    add_start(out, r, "chat.completion.chunk");
-    buf_text(out, ",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
-                  "\"finish_reason\":null}]");
-    add_chunk_usage(out, r, 0);
-    buf_text(out, ",\"prompt_token_ids\":null,\"prompt_text\":null}\n\n");
-
-    buf_text(&r->head, "data: ");
-    add_start(&r->head, r, "chat.completion.chunk");
-    buf_text(&r->head, ",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"");
-}
-
-static void chat_token(struct buf *out, const struct reply *r, uint64_t index, struct text content)
-{
-    bool last = index + 1 == r->output_tokens;
-    add(out, &r->head);
-    buf_add(out, content.at, content.len);
-    if (last)
-        buf_printf(out, "\"},\"logprobs\":null,\"finish_reason\":\"%s\",\"stop_reason\":null,\"token_ids\":null}]",
-                   r->finish);
-    else
-        buf_text(out, "\"},\"logprobs\":null,\"finish_reason\":null,\"token_ids\":null}]");
-    add_chunk_usage(out, r, index + 1);
-    if (last && !r->include_usage)
-        buf_text(out, "," FINGERPRINT);
-    buf_text(out, "}\n\n");
-}
-
-static void chat_closing(struct buf *out, const struct reply *r)
-{
-    add_final(out, r, "chat.completion.chunk", ",\"created_cache_tokens\":0");
-}
-
-const struct shape shape_chat = {"chatcmpl-", chat_whole, chat_opening, chat_token, chat_closing, openai_broken};
-
-/* ---- /v1/completions ---- */
-
-static void completions_whole(struct buf *out, const struct reply *r, struct text content)
-{
-    add_start(out, r, "text_completion");
-    buf_text(out, ",\"choices\":[{\"index\":0,\"text\":\"");
-    buf_add(out, content.at, content.len);
-    buf_printf(out,
-               "\",\"logprobs\":null,\"finish_reason\":\"%s\",\"stop_reason\":null,\"token_ids\":null,"
-               "\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"routed_experts\":null}],\"service_tier\":"
-               "null," FINGERPRINT ",",
-               r->finish);
-    add_usage(out, r, r->output_tokens, ",\"created_cache_tokens\":null,\"multimodal_tokens\":null",
-              ",\"completion_tokens_details\":null");
-    buf_text(out, ",");
-    add_tail(out, r);
-}
-
-static void completions_opening(struct buf *out, struct reply *r)
-{
-    (void)out; /* the stream begins with the first token */
-    buf_text(&r->head, "data: ");
-    add_start(&r->head, r, "text_completion");
-    buf_text(&r->head, ",\"choices\":[{\"index\":0,\"text\":\"");
-}
-
-static void completions_token(struct buf *out, const struct reply *r, uint64_t index, struct text content)
-{
-    bool last = index + 1 == r->output_tokens;
-    add(out, &r->head);
-    buf_add(out, content.at, content.len);
-    buf_text(out, "\",\"logprobs\":null,\"finish_reason\":");
-    if (last)
-        buf_printf(out, "\"%s\"", r->finish);
-    else
-        buf_text(out, "null");
-    buf_text(out, ",\"stop_reason\":null,\"prompt_token_ids\":null,\"token_ids\":null}]");
-    add_chunk_usage(out, r, index + 1);
-    if (last && !r->include_usage)
-        buf_text(out, "," FINGERPRINT);
-    buf_text(out, "}\n\n");
-}
-
-static void completions_closing(struct buf *out, const struct reply *r) { add_final(out, r, "text_completion", ""); }
-
-const struct shape shape_completions = {"cmpl-",           completions_whole,   completions_opening,
-                                        completions_token, completions_closing, openai_broken};
 
 /* ---- errors and rendered prompts ---- */
+
+void openai_broken(struct buf *out, struct reply *r)
+{
+    (void)r;
+    buf_text(out, "data: ");
+    shape_error(out, TEXT(BROKEN_WORDS), "InternalServerError", NULL, 500);
+    buf_printf(out, "\n\n%s", shape_done);
+}
 
 void shape_error(struct buf *out, struct text message, const char *type, const char *param, int code)
 {
@@ -212,11 +133,11 @@ void shape_error(struct buf *out, struct text message, const char *type, const c
     buf_printf(out, ",\"code\":%d}}", code);
 }
 
-/* /v1/chat/completions/render and /v1/completions/render (W1) */
+/* W1: the render paths */
 void shape_rendered(struct buf *out, const struct reply *r, const struct rendered *it)
 {
     buf_text(out, "{\"request_id\":\"");
-    add(out, &r->id);
+    add_buf(out, &r->id);
     buf_text(out, "\",\"token_ids\":[");
     buf_add(out, it->ids.at, it->ids.len);
     buf_text(out, "],\"token_offsets\":null,\"features\":");
@@ -226,10 +147,11 @@ void shape_rendered(struct buf *out, const struct reply *r, const struct rendere
                   "\"stop_token_ids\":[],");
     if (it->max_tokens >= 0)
         buf_printf(out, "\"max_tokens\":%lld,", (long long)it->max_tokens);
-    buf_text(
+    buf_printf(
         out,
-        "\"output_kind\":2,\"skip_clone\":true,\"bad_words\":[],\"skip_reading_prefix_cache\":false},\"model\":\"");
-    add(out, &r->model);
+        "\"output_kind\":2,\"skip_clone\":true,%s\"bad_words\":[],\"skip_reading_prefix_cache\":false},\"model\":\"",
+        it->more ? it->more : "");
+    add_buf(out, &r->model);
     buf_printf(out,
                "\",\"reasoning_ended\":null,\"reasoning_parser_kwargs\":null,\"return_token_ids\":null,"
                "\"output_mode\":\"tokens\",\"stream\":%s,\"stream_options\":null,\"cache_salt\":null,\"priority\":0,"

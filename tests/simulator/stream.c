@@ -7,15 +7,7 @@
 
 enum { BACKLOG_AT_MOST = 64 * 1024, BLOB_EVENT = 64 * 1024 };
 
-struct text stream_word(uint64_t words, uint64_t index) { return tokenizer_word(mix(words + index)); }
-
-static const char *filler(void)
-{
-    static char letters[BLOB_EVENT];
-    if (!letters[0])
-        memset(letters, 'x', sizeof letters);
-    return letters;
-}
+uint64_t stream_random(uint64_t words, uint64_t index) { return mix(words + index); }
 
 /* Bends one event as the fault on line ends wants and sends it. */
 static void send_event(struct stream *s, struct conn *conn, struct text event)
@@ -32,44 +24,59 @@ static void send_event(struct stream *s, struct conn *conn, struct text event)
     buf_free(&bent);
 }
 
-/* Sends what `events` holds, each event by itself, and empties it. */
-static void send_events(struct stream *s, struct conn *conn, struct buf *events, bool last)
+/* An error event is due in the place of the next one. */
+static bool error_due(const struct stream *s)
+{
+    return s->fault->error_event_after >= 0 && s->events >= s->fault->error_event_after;
+}
+
+static void send_one(struct stream *s, struct conn *conn, struct buf *event)
+{
+    send_event(s, conn, buf_view(event));
+    event->from = event->len = 0;
+}
+
+/*
+ * Sends what `events` holds, each event by itself, and empties it. If an error is `awaited` and due before the end, it
+ * drops the rest and returns false.
+ */
+static bool send_events(struct stream *s, struct conn *conn, struct buf *events, bool last, bool awaited)
 {
     struct text rest = buf_view(events);
-    if (!last) {
-        send_event(s, conn, rest); /* one event: no need to look for its end */
-        rest.len = 0;
-    }
-    while (rest.len) {
+    while (rest.len && !(awaited && error_due(s))) {
         const char *end = memmem(rest.at, rest.len, "\n\n", 2);
         size_t len = end ? (size_t)(end - rest.at) + 2 : rest.len;
-        bool blank_missing = s->fault->no_final_blank && len == rest.len;
+        bool blank_missing = last && s->fault->no_final_blank && len == rest.len;
         send_event(s, conn, (struct text){rest.at, len - blank_missing});
         rest.at += len;
         rest.len -= len;
     }
     events->from = events->len = 0;
+    return !rest.len;
 }
 
 static void add_huge(struct stream *s, struct buf *frame)
 {
-    struct buf letters = {0};
-    for (int64_t left = s->fault->huge_event; left > 0; left -= BLOB_EVENT)
-        buf_add(&letters, filler(), left < BLOB_EVENT ? (size_t)left : BLOB_EVENT);
-    s->shape->token(frame, s->reply, s->index, buf_view(&letters));
-    buf_free(&letters);
+    struct buf content = {0};
+    shape_add_filler(s->shape, &content, (size_t)s->fault->huge_event);
+    s->shape->token(frame, s->reply, s->index, buf_view(&content));
+    buf_free(&content);
 }
 
 /* An event of BLOB_EVENT bytes, the last one of what is left. Blobs are no tokens: the index stays. */
 static void add_blob(struct stream *s, struct buf *frame)
 {
+    static struct buf content;
     uint64_t index = s->reply->output_tokens; /* that of no token, so no finish_reason */
+    uint64_t sequence = s->reply->sequence;
     s->shape->token(frame, s->reply, index, (struct text){"", 0});
+    s->reply->sequence = sequence;
     size_t around = buf_left(frame);
     frame->from = frame->len = 0;
     size_t want = s->blob_left < BLOB_EVENT ? (size_t)s->blob_left : BLOB_EVENT;
-    size_t letters = want > around ? want - around : 0;
-    s->shape->token(frame, s->reply, index, (struct text){filler(), letters});
+    content.from = content.len = 0;
+    shape_add_filler(s->shape, &content, want > around ? want - around : 0);
+    s->shape->token(frame, s->reply, index, buf_view(&content));
     s->blob_left -= (int64_t)want;
 }
 
@@ -77,16 +84,16 @@ static void add_blob(struct stream *s, struct buf *frame)
 static bool step(struct stream *s, struct conn *conn)
 {
     static struct buf frame;
-    if (s->fault->error_event_after >= 0 && s->events >= s->fault->error_event_after) {
-        s->shape->broken(&frame);
-        send_events(s, conn, &frame, true);
+    if (error_due(s)) {
+        s->shape->broken(&frame, s->reply);
+        send_events(s, conn, &frame, true, false);
         return false;
     }
     if (!s->opened) {
         s->opened = true;
         s->shape->opening(&frame, s->reply);
         if (buf_left(&frame)) {
-            send_events(s, conn, &frame, false);
+            send_events(s, conn, &frame, false, true);
             return true;
         }
     }
@@ -97,13 +104,14 @@ static bool step(struct stream *s, struct conn *conn)
         if (s->index == 0 && s->fault->huge_event > 0)
             add_huge(s, &frame);
         else
-            s->shape->token(&frame, s->reply, s->index, stream_word(s->words, s->index));
+            s->shape->token(&frame, s->reply, s->index, shape_word(s->shape, stream_random(s->words, s->index)));
         s->index++;
     } else {
         s->shape->closing(&frame, s->reply);
+        return !send_events(s, conn, &frame, true, true);
     }
-    send_events(s, conn, &frame, !more);
-    return more;
+    send_one(s, conn, &frame); /* no need to look for its end */
+    return true;
 }
 
 static void wait_for(struct stream *s, struct conn *conn, int64_t at)

@@ -30,7 +30,7 @@ void stream_begin(struct stream *stream, struct conn *conn, struct text headers)
 void stream_due(struct stream *stream, struct conn *conn);
 void stream_writable(struct stream *stream, struct conn *conn);
 
-/* The text of token `index`: the same for the same start. */
-struct text stream_word(uint64_t words, uint64_t index);
+/* The random number of token `index`: the same for the same start. */
+uint64_t stream_random(uint64_t words, uint64_t index);
 
 #endif

@@ -3,25 +3,46 @@
 
 enum { MEDIA_LENGTH = 8 };
 
-/* The part types of vLLM's chat parser. */
+/* The part types of vLLM's chat parser, and the content blocks of its Messages requests. */
 static const struct {
     const char *type;
     const char *modality;
+    int dialects;
 } part_types[] = {
-    {"text", NULL},         {"input_text", NULL},   {"output_text", NULL},    {"refusal", NULL},
-    {"thinking", NULL},     {"image_url", "image"}, {"input_image", "image"}, {"image_embeds", "image"},
-    {"image_pil", "image"}, {"audio_url", "audio"}, {"input_audio", "audio"}, {"audio_embeds", "audio"},
-    {"video_url", "video"},
+    {"text", NULL, PARTS_OPENAI | PARTS_ANTHROPIC},
+    {"thinking", NULL, PARTS_OPENAI | PARTS_ANTHROPIC},
+    {"input_text", NULL, PARTS_OPENAI},
+    {"output_text", NULL, PARTS_OPENAI},
+    {"refusal", NULL, PARTS_OPENAI},
+    {"image_url", "image", PARTS_OPENAI},
+    {"input_image", "image", PARTS_OPENAI},
+    {"image_embeds", "image", PARTS_OPENAI},
+    {"image_pil", "image", PARTS_OPENAI},
+    {"audio_url", "audio", PARTS_OPENAI},
+    {"input_audio", "audio", PARTS_OPENAI},
+    {"audio_embeds", "audio", PARTS_OPENAI},
+    {"video_url", "video", PARTS_OPENAI},
+    {"image", "image", PARTS_ANTHROPIC},
+    {"tool_use", NULL, PARTS_ANTHROPIC},
+    {"tool_result", NULL, PARTS_ANTHROPIC},
+    {"tool_reference", NULL, PARTS_ANTHROPIC},
+    {"redacted_thinking", NULL, PARTS_ANTHROPIC},
 };
+enum { PART_TYPES = sizeof part_types / sizeof *part_types };
 
-const char *part_modality(struct text raw_type, bool *known)
+bool part_known(struct text raw_type, enum part_dialect dialect)
 {
-    for (size_t i = 0; i < sizeof part_types / sizeof *part_types; i++)
-        if (json_string_is(raw_type, part_types[i].type)) {
-            *known = true;
+    for (size_t i = 0; i < PART_TYPES; i++)
+        if ((part_types[i].dialects & (int)dialect) && json_string_is(raw_type, part_types[i].type))
+            return true;
+    return false;
+}
+
+const char *part_modality(struct text raw_type)
+{
+    for (size_t i = 0; i < PART_TYPES; i++)
+        if (json_string_is(raw_type, part_types[i].type))
             return part_types[i].modality;
-        }
-    *known = false;
     return NULL;
 }
 
@@ -41,8 +62,7 @@ static void add_message(struct text message, struct token_sink *sink, struct buf
     struct text content = json_member(message, "content"), key, part;
     struct json_walk walk = json_walk(json_kind(content) == '[' ? content : (struct text){NULL, 0});
     while (json_next(&walk, &key, &part)) {
-        bool known;
-        const char *modality = part_modality(json_member(part, "type"), &known);
+        const char *modality = part_modality(json_member(part, "type"));
         if (!modality)
             continue;
         tokenize(sink, (struct text){from, (size_t)(part.at - from)});

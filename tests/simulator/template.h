@@ -21,8 +21,13 @@ struct media_slot {
     uint64_t hash; /* of the part's raw bytes */
 };
 
-/* Modality of a content part's type; NULL for text; *known is false when the engine has no such type. */
-const char *part_modality(struct text raw_type, bool *known);
+/* Whose types of content parts: those of chat and Responses, or those of Messages. */
+enum part_dialect { PARTS_OPENAI = 1, PARTS_ANTHROPIC = 2 };
+
+/* Whether the engine has such a type. */
+bool part_known(struct text raw_type, enum part_dialect dialect);
+/* Modality of a content part's type; NULL for text, and for types that it does not have. */
+const char *part_modality(struct text raw_type);
 
 /* Raw JSON values; tools and kwargs may be absent. `media` (may be NULL) gets a struct media_slot for each medium. */
 void template_render(enum template kind, struct text messages, struct text tools, struct text kwargs,

@@ -93,18 +93,40 @@ static void an_event_passes_as_soon_as_it_is_whole(void)
     assert(coord_kit_stop(kit));
 }
 
-static void a_cut_stream_ends_at_an_events_end_with_an_error(void)
+static const coord_kit_message *ask_for_a_cut_stream(coord_kit *kit, const coord_kit_piece *piece)
 {
-    static const coord_kit_piece pieces[] = {
-        {.bytes = COORD_SLICE("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"cho")}};
-    static const char first[] = "data: {\"choices\":[{\"delta\":{\"content\":\"A\"}}]}\n\ndata: {\"error\":";
-    coord_kit *kit = start();
     const coord_kit_message *answer;
 
-    coord_kit_on(
-        kit, &(coord_kit_rule){.headers = event_stream, .pieces = pieces, .piece_count = 1, .ending = COORD_KIT_CUT});
+    coord_kit_on(kit,
+                 &(coord_kit_rule){
+                     .times = 1, .headers = event_stream, .pieces = piece, .piece_count = 1, .ending = COORD_KIT_CUT});
     answer = coord_kit_post(kit, "/v1/chat/completions", request);
-    assert(answer && answer->body.size > sizeof first && memcmp(answer->body.data, first, sizeof first - 1) == 0);
+    assert(answer && answer->status == 200);
+    return answer;
+}
+
+static void a_stream_that_is_cut_at_an_events_end_gets_an_error_event(void)
+{
+    static const coord_kit_piece piece = {.bytes =
+                                              COORD_SLICE("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")};
+    static const char first[] = "data: {\"choices\":[{\"delta\":{\"content\":\"A\"}}]}\n\ndata: {\"error\":";
+    coord_kit *kit = start();
+    const coord_kit_message *answer = ask_for_a_cut_stream(kit, &piece);
+
+    assert(answer->whole && answer->body.size > sizeof first &&
+           memcmp(answer->body.data, first, sizeof first - 1) == 0);
+    assert(coord_kit_stop(kit));
+}
+
+static void a_stream_that_is_cut_inside_an_event_is_cut_for_the_client_too(void)
+{
+    static const coord_kit_piece piece = {
+        .bytes = COORD_SLICE("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"cho")};
+    coord_kit *kit = start();
+    const coord_kit_message *answer = ask_for_a_cut_stream(kit, &piece);
+
+    assert(!answer->whole);
+    assert(coord_slice_is(answer->body, "data: {\"choices\":[{\"delta\":{\"content\":\"A\"}}]}\n\n"));
     assert(coord_kit_stop(kit));
 }
 
@@ -126,8 +148,9 @@ int main(void)
     every_split_of_the_stream_gives_the_same_bytes();
     bytes_that_come_one_by_one_give_the_same();
     an_event_passes_as_soon_as_it_is_whole();
-    a_cut_stream_ends_at_an_events_end_with_an_error();
+    a_stream_that_is_cut_at_an_events_end_gets_an_error_event();
+    a_stream_that_is_cut_inside_an_event_is_cut_for_the_client_too();
     what_is_no_event_stream_keeps_its_bytes_and_its_length();
-    printf("shout: 5 tests passed\n");
+    printf("shout: 6 tests passed\n");
     return 0;
 }

@@ -62,8 +62,8 @@ COORD_API coord_call *coord_call_upstream_new(coord_request *request, const char
 COORD_API coord_status coord_call_set_method(coord_call *call, const char *method);
 COORD_API coord_status coord_call_set_path(coord_call *call, coord_slice path); /* with query, if any */
 COORD_API coord_status coord_call_keep_query(coord_call *call); /* appends the client's query (decision 10) */
-COORD_API coord_status coord_call_set_header(coord_call *call, const char *name,
-                                             coord_slice value); /* replaces all of that name */
+/* Replaces all of that name. COORD_INVALID also for names that are the core's: those of the framing, Host, Expect, ids, trace context. */
+COORD_API coord_status coord_call_set_header(coord_call *call, const char *name, coord_slice value);
 COORD_API coord_status coord_call_remove_header(coord_call *call, const char *name);
 COORD_API coord_status
 coord_call_set_body(coord_call *call, coord_document *document); /* the document as it is now; kept alive by the call */

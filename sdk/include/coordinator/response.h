@@ -55,6 +55,9 @@ COORD_API bool coord_head_is_json(const coord_head *head);
 COORD_API coord_status coord_head_set_status(coord_head *head, int32_t status);
 COORD_API coord_status coord_head_set_header(coord_head *head, const char *name, coord_slice value);
 COORD_API coord_status coord_head_remove_header(coord_head *head, const char *name);
+/* How many body bytes will leave this rewriter, if it knows before it passes the head on: the client then gets a
+   Content-Length. It must keep its word. */
+COORD_API void coord_head_set_length(coord_head *head, uint64_t bytes);
 /* In `head`: this writer leaves the body of this answer alone; what it has set in the head stays. It gets no more calls but `free`.
    Content-Length stays if all rewriters say so. */
 COORD_API void coord_writer_skip(coord_writer *writer);

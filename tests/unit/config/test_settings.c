@@ -83,6 +83,7 @@ static void an_empty_file_gives_every_default(void **state)
     assert_int_equal(s->gateway.address.size, 0);
     assert_int_equal(s->gateway.max_idle_conns_per_host, 100);
     assert_int_equal(s->gateway.idle_conn_timeout_ns, 90 * SECOND);
+    assert_int_equal(s->gateway.transport, 0);
     assert_int_equal(s->gateway.timeout_ns, 60 * SECOND);
     assert_int_equal(s->gateway.response_timeout_ns, 600 * SECOND);
     assert_int_equal(s->gateway.idle_timeout_ns, 120 * SECOND);

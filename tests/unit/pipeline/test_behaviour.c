@@ -471,6 +471,22 @@ static coord_status setters(struct act_state *state, coord_request *request)
     return COORD_FAIL;
 }
 
+static coord_status set_owned_headers(struct act_state *state, coord_request *request)
+{
+    static const char *const NAMES[] = {"Content-Length", "Transfer-Encoding", "Connection",
+                                        "Host",           "X-Request-Id",      "Traceparent"};
+    coord_call *call = other_call(state, request, "/owned");
+    int refused = 0;
+
+    for (size_t i = 0; call && i < sizeof NAMES / sizeof *NAMES; i++)
+        refused += coord_call_set_header(call, NAMES[i], coord_slice_of("5")) == COORD_INVALID;
+    atomic_store(&last_status, refused);
+    return call && coord_call_set_text(call, coord_slice_of("body"), "text/plain") == COORD_OK &&
+                   coord_call_run(call) == COORD_OK
+               ? answer(request, "sent")
+               : COORD_FAIL;
+}
+
 static void in_background(coord_request *background, void *argument)
 {
     struct act_state *state = argument;
@@ -608,6 +624,7 @@ static const struct {
     {"relay_twice", relay_twice},
     {"keep_failure", keep_failure},
     {"setters", setters},
+    {"set_owned_headers", set_owned_headers},
     {"work_later", work_later},
     {"work_later_and_fail", work_later_and_fail},
     {"stream_much", stream_much},
@@ -1015,6 +1032,21 @@ static void setters_say_what_may_not_stand_there(void **state)
     assert_true(coord_kit_header_is(leg, "content-type", "text/plain"));
 }
 
+static void headers_that_frame_a_leg_are_the_cores(void **state)
+{
+    const coord_kit_message *leg;
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){0});
+    assert_body(perform("set_owned_headers"), 200, "sent");
+    assert_int_equal(atomic_load(&last_status), 6);
+    leg = coord_kit_leg(kit, "other", 0);
+    assert_true(coord_slice_is(leg->body, "body"));
+    assert_true(coord_kit_header_is(leg, "content-length", "4"));
+    assert_false(coord_kit_header_is(leg, "x-request-id", "5"));
+    assert_false(coord_kit_header_is(leg, "host", "5"));
+}
+
 static void background_work_runs_after_the_answer_and_is_released(void **state)
 {
     (void)state;
@@ -1122,6 +1154,7 @@ int main(void)
         TEST(a_second_relay_says_that_there_is_an_answer),
         TEST(a_kept_failure_lets_the_pipeline_go_on),
         TEST(setters_say_what_may_not_stand_there),
+        TEST(headers_that_frame_a_leg_are_the_cores),
         TEST(background_work_runs_after_the_answer_and_is_released),
         TEST(a_slow_client_holds_up_the_step_that_streams),
         TEST(a_slow_client_that_leaves_ends_the_step_that_streams),

@@ -298,13 +298,14 @@ static void every_complaint_comes_with_its_position(void **state)
     (void)state;
     assert_null(build(
         "  steps:\n  - {type: speek}\n  - {type: speak, id: a, params: {wrods: x}}\n  - {type: speak, id: b, params: "
-        "{words: x, fail: true}}\n  - {type: speak, id: c, params: {fail: true}}\n  - {type: prefill-decode}\n"));
+        "{words: x, fail: true}}\n  - {type: speak, id: c, params: {fail: true}}\n  - {type: async-broker}\n"));
     assert_said("f.yaml:4:12: unknown step type \"speek\": did you mean \"speak\"?");
     assert_said("f.yaml:5:");
     assert_said("wrods");
     assert_said("f.yaml:6:5: step b: words are too many");
     assert_said("f.yaml:7:5: step c: create failed without saying why");
-    assert_said("f.yaml:8:12: the step prefill-decode is not available here yet");
+    assert_said("f.yaml:8:12: ");
+    assert_said("docs/differences-from-llm-d.md");
     assert_int_equal(complaints.errors, 5);
     assert_balanced();
 }

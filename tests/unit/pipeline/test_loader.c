@@ -366,6 +366,42 @@ static void the_other_compilers_steps_run(void **state)
     }
 }
 
+/* In a child: what it says goes to a file. */
+static void run_crossing_exception(void)
+{
+    coord_kit *started =
+        coord_kit_start(&(coord_kit_options){.size = sizeof(coord_kit_options),
+                                             .yaml = "pipeline: {steps: [{type: cplusplus, params: {words: cross}}]}",
+                                             .plugin_files = (const char *const[]){fixture("cplusplus"), NULL}});
+
+    if (started && dup2(open(path_of("said"), O_CREAT | O_WRONLY, 0600), STDERR_FILENO) == STDERR_FILENO)
+        coord_kit_post(started, "/v1/chat/completions", "{}");
+    _exit(77);
+}
+
+static void an_exception_that_crosses_into_the_core_ends_the_process_with_its_words(void **state)
+{
+    static char said[16384];
+    FILE *file;
+    int status = 0;
+    pid_t child;
+
+    (void)state;
+    if (access(fixture("cplusplus"), F_OK) != 0)
+        skip();
+    child = fork();
+    if (child == 0)
+        run_crossing_exception();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 77));
+    file = fopen(path_of("said"), "r");
+    assert_non_null(file);
+    said[fread(said, 1, sizeof said - 1, file)] = '\0';
+    fclose(file);
+    if (!strstr(said, "it crosses the core") || !strstr(said, "step \"cplusplus\""))
+        fail_msg("%s", said);
+}
+
 static void two_steps_of_one_file_have_state_of_their_own(void **state)
 {
     coord_kit *kit =
@@ -413,8 +449,9 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    static const char *const NAMES[] = {"config.yaml", "marker",  "text.so",  "empty.so",  "head.so", "half.so",
-                                        "machine.so",  "bits.so", "order.so", "object.so", "pipe.so", "mode.so"};
+    static const char *const NAMES[] = {"config.yaml", "marker",     "text.so", "empty.so", "head.so",
+                                        "half.so",     "machine.so", "bits.so", "order.so", "object.so",
+                                        "pipe.so",     "said",       "mode.so"};
 
     (void)state;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
@@ -437,6 +474,7 @@ int main(void)
         cmocka_unit_test(another_compiler_and_language_give_the_same_layout),
         cmocka_unit_test(a_create_that_fails_says_why_and_where),
         cmocka_unit_test(the_other_compilers_steps_run),
+        cmocka_unit_test(an_exception_that_crosses_into_the_core_ends_the_process_with_its_words),
         cmocka_unit_test(two_steps_of_one_file_have_state_of_their_own),
         cmocka_unit_test(what_a_plugin_leaves_behind_does_not_spoil_the_end),
         cmocka_unit_test(a_plugin_that_does_not_load_keeps_the_service_from_starting),

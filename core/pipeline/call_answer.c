@@ -1,0 +1,138 @@
+/* What a call's answer says, and what it means for the request (coordinator/call.h). */
+#include "pipeline/call.h"
+
+#include "pipeline/worker.h"
+
+enum { ERROR_BODY_LIMIT = 8192 };
+
+coord_status call_fail_transport(struct coord_call *call)
+{
+    struct coord_request *request = call->request;
+    int32_t status = leg_outcome_status(call->outcome);
+    enum error_class class = status == 500 ? ERROR_INTERNAL : ERROR_UPSTREAM_TRANSPORT;
+
+    request_fail(request, class, status, NULL, "%s: %s", call->name, leg_outcome_words(call->outcome));
+    if (!request->failure.cause)
+        request->failure.cause = call->detail;
+    if (status == 503 && request->failure.headers.count == 0 &&
+        !headers_add_borrowed(&request->failure.headers, (coord_slice)COORD_SLICE("Retry-After"),
+                              (coord_slice)COORD_SLICE("1")))
+        return COORD_FAIL;
+    return COORD_FAIL;
+}
+
+int32_t coord_call_status(const coord_call *call) { return call->status; }
+
+coord_slice coord_call_body(const coord_call *call) { return buffer_slice(&call->body); }
+
+coord_status coord_call_header(const coord_call *call, const char *name, coord_slice *value)
+{
+    const struct header *field = headers_find(&call->answer_headers, coord_slice_of(name));
+
+    if (!field)
+        return COORD_ABSENT;
+    *value = field->value;
+    return COORD_OK;
+}
+
+coord_document *coord_call_document(coord_call *call)
+{
+    if (!call->answer_tried) {
+        call->answer_tried = true;
+        call->answer = coord_document_parse_new(buffer_slice(&call->body), NULL, NULL);
+    }
+    return call->answer;
+}
+
+coord_status coord_call_fail_answer(coord_call *call, const char *format, ...)
+{
+    struct buffer what = {.limit = 1024};
+    va_list arguments;
+    bool said;
+
+    va_start(arguments, format);
+    said = buffer_vprintf(&what, format, arguments);
+    va_end(arguments);
+    request_fail(call->request, ERROR_UPSTREAM_5XX, 502, NULL, "%s answered with something unusable: %.*s", call->name,
+                 COORD_FMT(said ? buffer_slice(&what) : (coord_slice)COORD_SLICE("")));
+    buffer_release(&what);
+    return COORD_FAIL;
+}
+
+/* A worker's error body goes to the client when it is a JSON object with an error in it and small. */
+static bool is_error_object(struct coord_call *call)
+{
+    coord_document *answer = call->body.size <= ERROR_BODY_LIMIT ? coord_call_document(call) : NULL;
+
+    return answer && (coord_document_type(answer, "/error") == COORD_JSON_OBJECT ||
+                      coord_document_type(answer, "/error") == COORD_JSON_STRING ||
+                      coord_document_type(answer, "/message") == COORD_JSON_STRING ||
+                      coord_document_type(answer, "/detail") != COORD_JSON_ABSENT);
+}
+
+static bool pass_header(struct coord_call *call, const char *name)
+{
+    coord_slice value;
+
+    return coord_call_header(call, name, &value) != COORD_OK ||
+           headers_add(&call->request->failure.headers, coord_slice_of(name), value);
+}
+
+/* Captures the first value of each listed name (pipeline.forward_response_headers) for the legs to come. */
+static bool capture_headers(struct coord_call *call)
+{
+    static const coord_slice topology = COORD_SLICE("x-peer-topology");
+    struct coord_request *request = call->request;
+    const struct settings *settings = request->generation->settings;
+    const struct header *peer =
+        call_has_phase(call, COORD_PHASE_PREFILL) ? headers_find(&call->answer_headers, topology) : NULL;
+
+    if (peer && peer->value.size > 0)
+        request->peer_topology = peer->value;
+
+    for (size_t i = 0; i < settings->pipeline.forward_response_header_count; i++) {
+        const struct header *field =
+            headers_find(&call->answer_headers, settings->pipeline.forward_response_headers[i]);
+
+        if (field && field->value.size > 0 &&
+            !headers_set(&request->relayed, settings->pipeline.forward_response_headers[i], field->value))
+            return false;
+    }
+    return true;
+}
+
+coord_status coord_call_require_ok(coord_call *call)
+{
+    struct coord_request *request = call->request;
+    int32_t status = call->status;
+    bool passed = (status >= 400 && status < 500) || status == 503;
+
+    if (status == 0)
+        return call_fail_transport(call);
+    if (status == 200) {
+        if (call->capture && !capture_headers(call))
+            return request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+        return COORD_OK;
+    }
+    if (request->failure.class != ERROR_NONE)
+        return COORD_FAIL;
+    request_fail(request,
+                 status >= 400 && status < 500 ? ERROR_UPSTREAM_4XX
+                 : status >= 500               ? ERROR_UPSTREAM_5XX
+                                               : ERROR_INTERNAL,
+                 passed ? status : 502, NULL, "%s %s HTTP %d", call->name,
+                 status >= 400 && status < 500 ? "rejected the request:" : "answered", status);
+    if (passed && (!pass_header(call, "Retry-After") || !pass_header(call, "WWW-Authenticate")))
+        return COORD_FAIL;
+    if (passed && status != 503 && is_error_object(call))
+        request->failure.body = buffer_slice(&call->body);
+    return COORD_FAIL;
+}
+
+void call_release(struct coord_call *call)
+{
+    coord_call_cancel(call);
+    coord_document_free(call->document);
+    coord_document_free(call->answer);
+    buffer_release(&call->body);
+}

@@ -1,0 +1,171 @@
+/* Filling a call, before it runs (coordinator/call.h). */
+#include "pipeline/call.h"
+
+#include "pipeline/leg_headers.h"
+#include "pipeline/worker.h"
+
+static struct coord_call *call_new(struct coord_request *request, const char *name)
+{
+    struct coord_call *call = arena_alloc(&request->arena, sizeof *call);
+
+    if (!call) {
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+        return NULL;
+    }
+    call->request = request;
+    call->name = name;
+    call->method = coord_slice_of("POST");
+    call->path = request->path;
+    call->limit = 4 * request->generation->settings->response.inspect_limit;
+    headers_init(&call->headers, &request->arena);
+    headers_init(&call->answer_headers, &request->arena);
+    call->next_of_request = request->calls;
+    request->calls = call;
+    return call;
+}
+
+static bool borrow_headers(struct coord_call *call, const struct headers *from, bool credentials)
+{
+    for (size_t i = 0; i < from->count; i++)
+        if ((credentials || !leg_header_is_credential(from->list[i].name)) &&
+            !headers_add_borrowed(&call->headers, from->list[i].name, from->list[i].value))
+            return false;
+    return true;
+}
+
+coord_call *coord_call_gateway_new(coord_request *request, const char *name, const char *phase)
+{
+    struct coord_call *call = call_new(request, name);
+
+    if (!call)
+        return NULL;
+    call->gateway = true;
+    call->phase = phase;
+    call->upstream = request->generation->gateway;
+    if (!leg_headers_base(request) || !borrow_headers(call, &request->base, true) ||
+        !borrow_headers(call, &request->relayed, true)) {
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+        return NULL;
+    }
+    return call;
+}
+
+coord_call *coord_call_upstream_new(coord_request *request, const char *name, coord_upstream *upstream,
+                                    bool forward_headers)
+{
+    struct coord_call *call = call_new(request, name);
+
+    if (!call)
+        return NULL;
+    call->upstream = upstream;
+    if (forward_headers && (!leg_headers_base(request) || !borrow_headers(call, &request->base, false))) {
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+        return NULL;
+    }
+    return call;
+}
+
+coord_status coord_call_set_method(coord_call *call, const char *method)
+{
+    if (call->started)
+        return COORD_STATE;
+    if (!header_name_valid(coord_slice_of(method)))
+        return COORD_INVALID;
+    call->method = coord_request_copy(call->request, coord_slice_of(method));
+    return call->method.data ? COORD_OK : COORD_NO_MEMORY;
+}
+
+coord_status coord_call_set_path(coord_call *call, coord_slice path)
+{
+    if (call->started)
+        return COORD_STATE;
+    if (path.size == 0 || path.data[0] != '/')
+        return COORD_INVALID;
+    for (size_t i = 0; i < path.size; i++)
+        if ((unsigned char)path.data[i] <= ' ' || path.data[i] == 0x7f)
+            return COORD_INVALID;
+    call->path = coord_request_copy(call->request, path);
+    return call->path.data ? COORD_OK : COORD_NO_MEMORY;
+}
+
+coord_status coord_call_keep_query(coord_call *call)
+{
+    if (call->started)
+        return COORD_STATE;
+    call->keep_query = true;
+    return COORD_OK;
+}
+
+coord_status coord_call_set_header(coord_call *call, const char *name, coord_slice value)
+{
+    if (call->started)
+        return COORD_STATE;
+    if (!header_name_valid(coord_slice_of(name)) || !header_value_valid(value) ||
+        leg_header_is_the_cores(coord_slice_of(name)))
+        return COORD_INVALID;
+    return headers_set(&call->headers, coord_slice_of(name), value) ? COORD_OK : COORD_NO_MEMORY;
+}
+
+coord_status coord_call_remove_header(coord_call *call, const char *name)
+{
+    if (call->started)
+        return COORD_STATE;
+    headers_remove(&call->headers, coord_slice_of(name));
+    return COORD_OK;
+}
+
+static coord_status set_content_type(coord_call *call, const char *type)
+{
+    return headers_set(&call->headers, (coord_slice)COORD_SLICE("content-type"), coord_slice_of(type))
+               ? COORD_OK
+               : COORD_NO_MEMORY;
+}
+
+coord_status coord_call_set_body(coord_call *call, coord_document *document)
+{
+    if (call->started)
+        return COORD_STATE;
+    coord_document_free(call->document);
+    call->document = coord_document_clone_new(document);
+    call->has_body = true;
+    return call->document ? set_content_type(call, "application/json") : COORD_NO_MEMORY;
+}
+
+coord_status coord_call_set_text(coord_call *call, coord_slice text, const char *content_type)
+{
+    if (call->started)
+        return COORD_STATE;
+    call->text = coord_request_copy(call->request, text);
+    call->has_body = true;
+    return call->text.data ? set_content_type(call, content_type) : COORD_NO_MEMORY;
+}
+
+coord_status coord_call_set_timeout(coord_call *call, int64_t nanoseconds)
+{
+    call->timeout_ns = nanoseconds;
+    return call->started ? COORD_STATE : COORD_OK;
+}
+
+coord_status coord_call_set_limit(coord_call *call, size_t bytes)
+{
+    call->limit = bytes;
+    return call->started ? COORD_STATE : COORD_OK;
+}
+
+coord_status coord_call_allow_repeat(coord_call *call)
+{
+    call->may_repeat = true;
+    return COORD_OK;
+}
+
+coord_status coord_call_keep_failure(coord_call *call)
+{
+    call->keep_failure = true;
+    return COORD_OK;
+}
+
+coord_status coord_call_capture_headers(coord_call *call)
+{
+    call->capture = true;
+    return COORD_OK;
+}

@@ -1,0 +1,164 @@
+/* Starting a call's leg: its target, headers, body and times (see call.h). */
+#include "pipeline/call.h"
+
+#include "pipeline/ids.h"
+#include "pipeline/leg_headers.h"
+#include "pipeline/worker.h"
+#include "telemetry/families.h"
+#include "telemetry/log.h"
+
+bool call_has_phase(const struct coord_call *call, const char *phase)
+{
+    return call->phase && strcmp(call->phase, phase) == 0;
+}
+
+static bool relays(const struct coord_call *call) { return call->mode == CALL_RELAY || call->mode == CALL_HOLD; }
+
+/* Decision 40. */
+static bool add_accept_encoding(struct coord_call *call, struct headers *headers)
+{
+    static const coord_slice name = COORD_SLICE("accept-encoding");
+    const struct coord_request *request = call->request;
+
+    if (headers_find(headers, name))
+        return true;
+    if (!relays(call) || chain_reads_body(&request->chain))
+        return headers_add_borrowed(headers, name, (coord_slice)COORD_SLICE("identity"));
+    for (size_t i = 0; i < request->headers.count; i++)
+        if (header_name_equal(request->headers.list[i].name, name) &&
+            !headers_add_borrowed(headers, name, request->headers.list[i].value))
+            return false;
+    return true;
+}
+
+/* What prefill said of its place goes with the decode leg. */
+static bool add_topology(struct coord_call *call, struct headers *headers)
+{
+    coord_slice topology = call->request->peer_topology;
+
+    return topology.size == 0 || !call_has_phase(call, COORD_PHASE_DECODE) ||
+           headers_add_borrowed(headers, (coord_slice)COORD_SLICE("x-peer-topology"), topology);
+}
+
+/* A fresh id for a repeat or a fan-out part; the request's own otherwise. */
+static coord_slice leg_id(struct coord_call *call)
+{
+    char text[ID_SIZE + 1];
+
+    if (call->attempts == 1)
+        return call->request->id;
+    id_fresh(text);
+    return coord_request_copy(call->request, (coord_slice){text, ID_SIZE});
+}
+
+static coord_slice leg_target(const struct coord_call *call, const struct upstream *upstream)
+{
+    struct coord_request *request = call->request;
+    coord_slice prefix = upstream_prefix(upstream);
+    bool query = call->keep_query && request->query.size > 0;
+    size_t size = prefix.size + call->path.size + (query ? 1 + request->query.size : 0);
+    char *target;
+
+    if (size == call->path.size)
+        return call->path;
+    target = arena_alloc(&request->arena, size + 1);
+    if (!target)
+        return (coord_slice){0};
+    if (prefix.size > 0)
+        memcpy(target, prefix.data, prefix.size);
+    memcpy(target + prefix.size, call->path.data, call->path.size);
+    if (query) {
+        target[prefix.size + call->path.size] = '?';
+        memcpy(target + prefix.size + call->path.size + 1, request->query.data, request->query.size);
+    }
+    return (coord_slice){target, size};
+}
+
+static bool leg_body(struct coord_call *call, struct leg_request *leg)
+{
+    struct arena *arena = &call->request->arena;
+    coord_slice *pieces;
+
+    leg->has_body = call->has_body;
+    if (!call->document) {
+        pieces = arena_alloc(arena, sizeof *pieces);
+        if (!pieces)
+            return false;
+        *pieces = call->text;
+        leg->piece_count = call->text.size > 0;
+        leg->body_size = call->text.size;
+        leg->pieces = pieces;
+        return true;
+    }
+    leg->piece_count = coord_document_pieces(call->document, NULL, NULL, 0);
+    pieces = arena_alloc(arena, leg->piece_count * sizeof *pieces);
+    if (!pieces)
+        return false;
+    coord_document_pieces(call->document, pieces, NULL, leg->piece_count);
+    leg->pieces = pieces;
+    leg->body_size = coord_document_size(call->document);
+    return true;
+}
+
+static void leg_timeouts(const struct coord_call *call, struct leg_request *leg)
+{
+    const struct settings *settings = call->request->generation->settings;
+    int64_t total = call->timeout_ns ? call->timeout_ns : call->upstream->timeout_ns;
+
+    leg->total_timeout_ns = total > 0 ? total : call->gateway ? settings->gateway.total_timeout_ns : 0;
+    leg->idle_timeout_ns = settings->gateway.idle_timeout_ns;
+    if (relays(call) && !call->request->stream)
+        leg->head_timeout_ns = settings->gateway.response_timeout_ns;
+    else if (call->gateway || total <= 0)
+        leg->head_timeout_ns = settings->gateway.timeout_ns;
+}
+
+static void note_phase(struct coord_call *call)
+{
+    struct coord_request *request = call->request;
+
+    request->sent_prefill |= call_has_phase(call, COORD_PHASE_PREFILL);
+    request->sent_encode |= call_has_phase(call, COORD_PHASE_ENCODE);
+    request->sent_decode |= call_has_phase(call, COORD_PHASE_DECODE);
+}
+
+coord_status call_start(struct coord_call *call)
+{
+    struct coord_request *request = call->request;
+    struct worker *worker = request->worker;
+    struct upstream *upstream = generation_upstream(request->generation, worker->index, call->upstream);
+    struct leg_request leg = {.method = call->method, .fresh = call->attempts > 0};
+    struct headers headers;
+    coord_slice label = coord_slice_of(call->name);
+    void *memory = arena_alloc(&request->arena, leg_size());
+
+    call->started = true;
+    call->attempts++;
+    call->leg_id = leg_id(call);
+    leg.target = leg_target(call, upstream);
+    headers_init(&headers, &request->arena);
+    if (!call->record)
+        call->record = request_leg(request, call->name);
+    if (!memory || !call->record || !leg.target.data || !call->leg_id.data || !leg_body(call, &leg) ||
+        !headers_copy(&headers, &call->headers) || !add_accept_encoding(call, &headers) ||
+        !add_topology(call, &headers) ||
+        !leg_headers_owned(&headers, request, call->phase, call->leg_id,
+                           call->attempts > 1 ? request->id : (coord_slice){0})) {
+        call->ended = true;
+        return request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+    }
+    leg.headers = headers.list;
+    leg.header_count = headers.count;
+    leg_timeouts(call, &leg);
+    note_phase(call);
+    coord_metric_add(families()->upstream_request_total, 1, &label);
+    call->record->began_ns = reactor_now_fresh(worker->reactor);
+    if (coord_log_enabled(COORD_LOG_DEBUG))
+        coord_log(request, COORD_LOG_DEBUG, "leg",
+                  (coord_field[]){LOG_TEXT_FIELD("leg", label), LOG_TEXT_FIELD("target", leg.target),
+                                  LOG_INT_FIELD("body_bytes", leg.body_size), LOG_INT_FIELD("attempt", call->attempts),
+                                  LOG_TEXT_FIELD("id", call->leg_id)},
+                  5);
+    call->leg = leg_start(memory, upstream, &leg, &call_events, call);
+    return COORD_OK;
+}
