@@ -368,6 +368,8 @@ static void an_observed_stream_is_held_back_nowhere(void **state)
 /* With a frame to drop, every other event still goes out when it is whole. */
 static void play_with_frame(struct stage *stage)
 {
+    static const char last[] = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4}}\n\ndata: [DONE]\n\n";
+
     stage_stream_head(stage);
     for (int i = 0; i < 3; i++) {
         char event[200];
@@ -377,7 +379,7 @@ static void play_with_frame(struct stage *stage)
         stage_chunk(stage, event, (size_t)size);
         pause_ms(120);
     }
-    stage_chunk(stage, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4}}\n\ndata: [DONE]\n\n", 67);
+    stage_chunk(stage, last, sizeof last - 1);
     stage_last_chunk(stage);
 }
 
@@ -405,11 +407,12 @@ static void a_stream_whose_frame_is_dropped_is_held_back_nowhere_else(void **sta
 static void play_broken(struct stage *stage)
 {
     static const char event[] = "data: {\"choices\":[{\"index\":0}],\"usage\":{\"prompt_tokens\":9}}\n\n";
+    static const char half[] = "data: {\"choices\":[";
 
     stage_stream_head(stage);
     stage_chunk(stage, event, sizeof event - 1);
     if (stage->context)
-        stage_chunk(stage, "data: {\"choices\":[", 18);
+        stage_chunk(stage, half, sizeof half - 1);
     pause_ms(20);
     stage_reset(stage);
 }
