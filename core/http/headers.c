@@ -5,12 +5,10 @@ enum { FIRST_CAPACITY = 16 };
 
 static unsigned char lower(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c); }
 
-bool header_name_equal(coord_slice a, coord_slice b)
+bool header_names_alike(const char *a, const char *b, size_t size)
 {
-    if (a.size != b.size)
-        return false;
-    for (size_t i = 0; i < a.size; i++)
-        if (a.data[i] != b.data[i] && lower(a.data[i]) != lower(b.data[i]))
+    for (size_t i = 0; i < size; i++)
+        if (a[i] != b[i] && lower(a[i]) != lower(b[i]))
             return false;
     return true;
 }
@@ -40,10 +38,8 @@ bool header_name_valid(coord_slice name)
 
 bool header_value_valid(coord_slice value)
 {
-    for (size_t i = 0; i < value.size; i++)
-        if (value.data[i] == '\r' || value.data[i] == '\n' || value.data[i] == '\0')
-            return false;
-    return true;
+    return value.size == 0 || (!memchr(value.data, '\r', value.size) && !memchr(value.data, '\n', value.size) &&
+                               !memchr(value.data, '\0', value.size));
 }
 
 void headers_init(struct headers *headers, struct arena *arena) { *headers = (struct headers){.arena = arena}; }

@@ -50,30 +50,30 @@ static const struct {
 };
 
 static const struct guarded_member GUARDED[] = {
-    {"model", false, false},
-    {"stream", false, false},
-    {"stream_options", false, false},
-    {"messages", false, false},
-    {"prompt", false, false},
-    {"input", false, false},
-    {"token_ids", false, false},
-    {"max_tokens", false, false},
-    {"max_completion_tokens", false, false},
-    {"max_output_tokens", false, false},
-    {"min_tokens", false, false},
-    {"n", false, false},
-    {"best_of", false, false},
-    {"logprobs", false, false},
-    {"top_logprobs", false, false},
-    {"prompt_logprobs", false, false},
-    {"echo", false, false},
-    {"store", false, false},
-    {"sampling_params", false, false},
-    {"vllm_xargs", false, false},
-    {"kv_transfer_params", false, true},
-    {"ec_transfer_params", false, true},
-    {"bootstrap_", true, true},
-    {"do_remote_", true, true},
+    {COORD_SLICE("model"), false, false},
+    {COORD_SLICE("stream"), false, false},
+    {COORD_SLICE("stream_options"), false, false},
+    {COORD_SLICE("messages"), false, false},
+    {COORD_SLICE("prompt"), false, false},
+    {COORD_SLICE("input"), false, false},
+    {COORD_SLICE("token_ids"), false, false},
+    {COORD_SLICE("max_tokens"), false, false},
+    {COORD_SLICE("max_completion_tokens"), false, false},
+    {COORD_SLICE("max_output_tokens"), false, false},
+    {COORD_SLICE("min_tokens"), false, false},
+    {COORD_SLICE("n"), false, false},
+    {COORD_SLICE("best_of"), false, false},
+    {COORD_SLICE("logprobs"), false, false},
+    {COORD_SLICE("top_logprobs"), false, false},
+    {COORD_SLICE("prompt_logprobs"), false, false},
+    {COORD_SLICE("echo"), false, false},
+    {COORD_SLICE("store"), false, false},
+    {COORD_SLICE("sampling_params"), false, false},
+    {COORD_SLICE("vllm_xargs"), false, false},
+    {COORD_SLICE("kv_transfer_params"), false, true},
+    {COORD_SLICE("ec_transfer_params"), false, true},
+    {COORD_SLICE("bootstrap_"), true, true},
+    {COORD_SLICE("do_remote_"), true, true},
 };
 
 const struct api *api_for_path(coord_slice path)
@@ -89,10 +89,10 @@ const struct api *api_none(void) { return &NONE; }
 const struct guarded_member *guarded_member_find(coord_slice name)
 {
     for (size_t i = 0; i < sizeof GUARDED / sizeof *GUARDED; i++) {
-        size_t size = strlen(GUARDED[i].name);
+        size_t size = GUARDED[i].name.size;
 
-        if (name.size >= size && memcmp(name.data, GUARDED[i].name, size) == 0 &&
-            (GUARDED[i].prefix || name.size == size))
+        if ((name.size == size || (GUARDED[i].prefix && name.size > size)) &&
+            memcmp(name.data, GUARDED[i].name.data, size) == 0)
             return &GUARDED[i];
     }
     return NULL;

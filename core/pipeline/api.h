@@ -54,7 +54,7 @@ const char *api_error_code(int32_t status);
  * Engine-owned ones are removed on arrival (decision 31).
  */
 struct guarded_member {
-    const char *name;
+    coord_slice name;
     bool prefix; /* any member that begins with it */
     bool engine_owned;
 };
