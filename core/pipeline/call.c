@@ -158,8 +158,7 @@ coord_status coord_call_relay(coord_call *call)
     if (call->relay_done)
         return finish_relay(call);
     if (call->body.size > 0) {
-        tail_note(&call->request->worker_tail, buffer_slice(&call->body));
-        chain_data(&call->request->chain, buffer_slice(&call->body));
+        call_relay_data(call, buffer_slice(&call->body));
         buffer_release(&call->body);
     }
     if (call->ended)

@@ -58,7 +58,8 @@ struct coord_call {
 /* Between the files of the call. */
 extern const struct leg_events call_events; /* call_events.c */
 bool call_has_phase(const struct coord_call *call, const char *phase);
-void call_relay_head(struct coord_call *call);             /* the head in hand goes to the client */
+void call_relay_head(struct coord_call *call); /* the head in hand goes to the client */
+void call_relay_data(struct coord_call *call, coord_slice bytes);
 void call_relay_end(struct coord_call *call);              /* the answer is over: so is the client's */
 coord_status call_fail_transport(struct coord_call *call); /* by its outcome; COORD_FAIL */
 

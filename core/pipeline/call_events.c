@@ -37,6 +37,8 @@ void call_relay_head(struct coord_call *call)
     struct headers headers;
 
     request->relaying = call;
+    stream_watch_begin(&request->watch, call->status, &call->answer_headers,
+                       request->generation->settings->response.inspect_limit);
     headers_init(&headers, &request->arena);
     if (client_headers(&headers, &call->answer_headers, request->id) &&
         answer_head(request, call->status, &headers, call->answer_length))
@@ -95,6 +97,13 @@ static void discard(struct coord_call *call, coord_slice bytes)
         cut_leg(call);
 }
 
+void call_relay_data(struct coord_call *call, coord_slice bytes)
+{
+    tail_note(&call->request->worker_tail, bytes);
+    stream_watch_feed(&call->request->watch, bytes);
+    chain_data(&call->request->chain, bytes);
+}
+
 static void on_data(struct leg *leg, coord_slice bytes)
 {
     struct coord_call *call = leg_owner(leg);
@@ -111,18 +120,18 @@ static void on_data(struct leg *leg, coord_slice bytes)
         discard(call, bytes);
         break;
     case CALL_RELAY:
-        tail_note(&call->request->worker_tail, bytes);
-        chain_data(&call->request->chain, bytes);
+        call_relay_data(call, bytes);
         break;
     }
 }
 
-/* True when the worker's stream shows its API's last event: what a body without length or chunks must end with. */
+/* True when the worker's stream shows its API's last event, or an error: what a body without length or chunks must end with. */
 static bool saw_last_event(const struct coord_request *request)
 {
     const char *done = request->api->done;
 
-    return !done || memmem(request->worker_tail.bytes, request->worker_tail.size, done, strlen(done)) != NULL;
+    return !done || request->watch.status != 0 ||
+           memmem(request->worker_tail.bytes, request->worker_tail.size, done, strlen(done)) != NULL;
 }
 
 void call_relay_end(struct coord_call *call)
@@ -134,6 +143,8 @@ void call_relay_end(struct coord_call *call)
     call->relay_done = true;
     if (!call->head_seen) /* nothing was answered: the fiber makes the error */
         return;
+    if (call->outcome == LEG_COMPLETE)
+        stream_watch_end(&request->watch);
     if (call->outcome == LEG_COMPLETE && call->close_delimited && request->answer_events && call->status < 300 &&
         !saw_last_event(request)) {
         words = "the stream ended without its last event";

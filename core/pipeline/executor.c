@@ -59,6 +59,8 @@ static coord_status run_step(struct coord_request *request, const struct step *s
         count_step_error(step, request->failure.class);
     else if (request->answer_begun && request->answer_status >= 400 && status == COORD_DONE)
         count_step_error(step, request->answer_status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX);
+    else if (request->watch.status != 0 && status == COORD_DONE)
+        count_step_error(step, request->watch.status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX);
     return status;
 }
 

@@ -24,6 +24,8 @@ static enum error_class error_of(const struct coord_request *request)
 {
     if (request->failure.class != ERROR_NONE)
         return request->failure.class;
+    if (request->watch.status != 0) /* decision 54 */
+        return request->watch.status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX;
     if (request->cancelled)
         return ERROR_CANCELLED;
     if (request->answer_status >= 400)

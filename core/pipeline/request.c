@@ -389,6 +389,7 @@ static void release(struct coord_request *request)
     struct worker *worker = request->worker;
 
     chain_release(&request->chain);
+    stream_watch_release(&request->watch);
     for (struct coord_call *call = request->calls; call; call = call->next_of_request)
         call_release(call);
     release_slots(request);

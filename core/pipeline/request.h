@@ -13,6 +13,7 @@
 #include "http/server.h"
 #include "pipeline/api.h"
 #include "pipeline/generation.h"
+#include "pipeline/stream_watch.h"
 #include "response/chain.h"
 #include "runtime/fiber.h"
 #include "telemetry/trace.h"
@@ -129,10 +130,11 @@ struct coord_request {
     bool answer_begun; /* a head went to the exchange */
     bool early;        /* it was the heartbeat's: the answer's own head is still to come */
     struct timer heartbeat;
-    bool answer_over;        /* ended or aborted */
-    bool answer_events;      /* it is an event stream */
-    struct tail answer_tail; /* what the client got last */
-    struct tail worker_tail; /* what the worker sent last, before any writer */
+    bool answer_over;          /* ended or aborted */
+    bool answer_events;        /* it is an event stream */
+    struct tail answer_tail;   /* what the client got last */
+    struct tail worker_tail;   /* what the worker sent last, before any writer */
+    struct stream_watch watch; /* whether it told of an error inside of a 200 stream */
     int32_t answer_status;
     bool answer_aborted;
     struct coord_call *relaying; /* the call whose answer goes to the client; paused and resumed with it */

@@ -86,7 +86,7 @@ static void edit_events(struct editor *self, coord_writer *writer, coord_slice b
         return;
     }
     if (!self->sse)
-        self->sse = usage_sse_new(usage_limit(coord_writer_request(writer)), self->midway);
+        self->sse = events_parser_new(usage_limit(coord_writer_request(writer)), self->midway);
     if (!self->sse) {
         give_up(self, writer, bytes);
         return;

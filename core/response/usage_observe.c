@@ -28,34 +28,7 @@ enum answer_form usage_form(const coord_head *head)
     return coord_head_is_json(head) ? FORM_JSON : FORM_OTHER;
 }
 
-/* A blank line at the end: LF LF, or CR LF CR LF. A stream of lone CRs goes the slow way. */
-static bool ends_an_event(coord_slice piece)
-{
-    const char *end = piece.data + piece.size;
-
-    if (piece.size < 2 || end[-1] != '\n')
-        return false;
-    return end[-2] == '\n' || (piece.size >= 4 && end[-2] == '\r' && end[-3] == '\n');
-}
-
-bool usage_can_skip(const coord_sse *sse, coord_slice piece)
-{
-    return (!sse || (coord_sse_at_boundary(sse) && coord_sse_rest(sse).size == 0)) && ends_an_event(piece) &&
-           !coord_usage_maybe(piece);
-}
-
-coord_sse *usage_sse_new(size_t limit, bool midway)
-{
-    coord_sse_event blank = {.size = sizeof blank};
-    coord_sse *sse = coord_sse_new(limit);
-
-    if (sse && midway &&
-        (coord_sse_feed(sse, (coord_slice)COORD_SLICE("\n")) != COORD_OK || coord_sse_next(sse, &blank) != COORD_OK)) {
-        coord_sse_free(sse);
-        return NULL;
-    }
-    return sse;
-}
+bool usage_can_skip(const coord_sse *sse, coord_slice piece) { return events_can_skip(sse, piece, "usage"); }
 
 static void observe_head(coord_writer *writer, coord_head *head)
 {
@@ -89,7 +62,7 @@ static void observe_events(struct observer *self, coord_writer *writer, coord_sl
         return;
     }
     if (!self->sse)
-        self->sse = usage_sse_new(usage_limit(coord_writer_request(writer)), self->midway);
+        self->sse = events_parser_new(usage_limit(coord_writer_request(writer)), self->midway);
     if (!self->sse || coord_sse_feed(self->sse, bytes) != COORD_OK) {
         close_eyes(self);
         return;

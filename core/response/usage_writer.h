@@ -1,14 +1,14 @@
 /*
  * What the two usage writers share: cutting an answer into what may hold a usage block.
  *
- * An event stream in which the word does not stand passes without being parsed: a piece that begins and ends at an event's
- * end is only searched. What does not is given to the event parser, and the events come out whole.
+ * An event stream in which the word does not stand passes without being parsed (events.h).
  * Thread: [reactor].
  */
 #ifndef RESPONSE_USAGE_WRITER_H
 #define RESPONSE_USAGE_WRITER_H
 
-#include <coordinator/sse.h>
+#include "response/events.h"
+
 #include <coordinator/usage.h>
 
 enum answer_form { FORM_OTHER = 0, FORM_JSON, FORM_EVENTS };
@@ -18,9 +18,6 @@ enum answer_form usage_form(const coord_head *head);
 
 /* True when `piece` follows an event's end, ends at one, and holds no usage. */
 bool usage_can_skip(const coord_sse *sse, coord_slice piece);
-
-/* A parser for an answer's stream; `midway`: it begins behind an event, where a byte order mark is none. NULL: memory is short. */
-coord_sse *usage_sse_new(size_t limit, bool midway);
 
 /* How much of an answer is kept at most (response.inspect_limit). */
 size_t usage_limit(const coord_request *request);

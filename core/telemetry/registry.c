@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-enum { MAGIC = 0x6d657472, DEFAULT_MAX_SERIES = 1000, MAX_TABLE = 1024 };
+enum { MAGIC = 0x6d657472, DEFAULT_MAX_SERIES = 1000, MODELS_MAX_SERIES = 32768, MAX_TABLE = 1024 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -181,6 +181,15 @@ static bool copy_shape(coord_metric *metric, const coord_metric_type *type)
     return true;
 }
 
+/* Values of model_name are limited already; its other labels are of the few that a step knows. */
+static uint32_t default_max_series(const coord_metric_type *type)
+{
+    for (size_t i = 0; i < label_count(type); i++)
+        if (strcmp(type->labels[i], "model_name") == 0)
+            return MODELS_MAX_SERIES;
+    return DEFAULT_MAX_SERIES;
+}
+
 static coord_metric *family_new(const coord_metric_type *type)
 {
     coord_metric *metric = calloc(1, sizeof *metric);
@@ -193,7 +202,7 @@ static coord_metric *family_new(const coord_metric_type *type)
     metric->max_series =
         type->size >= offsetof(coord_metric_type, max_series) + sizeof type->max_series && type->max_series > 0
             ? type->max_series
-            : DEFAULT_MAX_SERIES;
+            : default_max_series(type);
     if (!copy_shape(metric, type))
         goto failed;
     size = table_size(metric);

@@ -41,7 +41,7 @@ static const coord_metric_type MISSING = {
     .size = sizeof MISSING,
     .kind = COORD_METRIC_COUNTER,
     .name = "kv_transfer_missing_total",
-    .help = "Prefill answers without usable KV transfer parameters.",
+    .help = "[ALPHA] Requests whose prefill handed out no KV transfer parameters.",
     .labels = (const char *const[]){"model_name", NULL},
 };
 

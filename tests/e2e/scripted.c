@@ -284,7 +284,7 @@ static void name_phase(struct received *request)
         snprintf(value, sizeof value, "other");
     if (strcmp(value, "decode") == 0 && !strstr(request->target, "/v1/chat/completions") &&
         !strstr(request->target, "/v1/completions") && !strstr(request->target, "/v1/responses") &&
-        !strstr(request->target, "/v1/messages"))
+        !strstr(request->target, "/v1/messages") && !strstr(request->target, "/inference/v1/generate"))
         snprintf(value, sizeof value, "other"); /* passthrough is marked as decode too */
     snprintf(request->phase, sizeof request->phase, "%.23s", value);
 }

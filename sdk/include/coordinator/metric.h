@@ -22,7 +22,8 @@ typedef struct coord_metric_type {
     const char *const *labels; /* NULL-terminated names, at most COORD_METRIC_MAX_LABELS, or NULL */
     const double *buckets;     /* HISTOGRAM: `bucket_count` rising upper bounds */
     uint32_t bucket_count;
-    uint32_t max_series; /* further combinations go to the series whose labels are all "other"; 0: 1000 */
+    uint32_t max_series; /* further combinations go to the series whose labels are all "other"; 0: 1000, with a label
+                            model_name (coord_request_model_label limits that one by itself) 32768 */
 } coord_metric_type;
 
 typedef struct coord_metric coord_metric;

@@ -242,6 +242,29 @@ static void combinations_beyond_the_limit_are_counted_together(void **state)
     assert_true(metric_value("limited_total", other) == 14);
 }
 
+/* A thousand models, and what other labels make of them. */
+static void a_family_by_model_holds_every_model_that_is_admitted(void **state)
+{
+    static const char *const labels[] = {"model_name", "api_type", NULL};
+    coord_metric *metric = declare(COORD_METRIC_COUNTER, "by_model_total", labels, 0);
+    coord_slice last[] = {COORD_SLICE("other"), COORD_SLICE("chat")},
+                none[] = {COORD_SLICE("other"), COORD_SLICE("other")};
+
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        char text[8];
+
+        coord_metric_add(metric, 1,
+                         (coord_slice[]){{text, (size_t)snprintf(text, sizeof text, "%d", i / 3)},
+                                         coord_slice_of(i % 3 == 0   ? "chat"
+                                                        : i % 3 == 1 ? "text"
+                                                                     : "more")});
+    }
+    coord_metric_add(metric, 1, last);
+    assert_true(metric_value("by_model_total", last) == 1);
+    assert_true(metric_value("by_model_total", none) == 0);
+}
+
 static void a_label_value_that_is_no_text_does_not_spoil_the_page(void **state)
 {
     coord_metric *metric = declare(COORD_METRIC_COUNTER, "binary_total", one_label, 0);
@@ -445,6 +468,7 @@ int main(void)
         cmocka_unit_test(label_values_are_escaped_and_sorted),
         cmocka_unit_test(numbers_are_whole_or_as_short_as_they_read_back),
         cmocka_unit_test(combinations_beyond_the_limit_are_counted_together),
+        cmocka_unit_test(a_family_by_model_holds_every_model_that_is_admitted),
         cmocka_unit_test(a_label_value_that_is_no_text_does_not_spoil_the_page),
         cmocka_unit_test(model_names_are_admitted_up_to_a_thousand),
         cmocka_unit_test(nothing_is_lost_between_threads_also_when_they_end),
