@@ -560,6 +560,32 @@ static void two_templates_that_differ_are_noticed(void **state)
         1);
 }
 
+/* worker-sim answers as the engine does, on every API, by a code of its own. */
+static void every_api_of_a_deployment_that_renders_alike_agrees(void **state)
+{
+    (void)state;
+    deploy(&(struct plan){0});
+    for (const struct usage_kind *kind = USAGE_KINDS; kind->name; kind++) {
+        struct client *client;
+
+        if (strstr(kind->name, "image"))
+            continue; /* decode would need its features */
+        print_message("  %s\n", kind->name);
+        client = fetch("POST", kind->path, "", kind->body);
+        if (client->answer.status != 200)
+            fail_msg("%d: %s", client->answer.status, client->answer.body.data);
+        assert_true(client->answer.whole);
+        if (kind->dropped)
+            assert_lacks(client->answer.body.data, "\"usage\":{");
+        else
+            assert_contains(client->answer.body.data, "\"usage\":{");
+        assert_true(metric_sum("prompt_token_mismatch_total") == 0);
+    }
+    UNTIL(metric("execution_path_total{model_name=\"m\",path=\"prefill-decode\"}") == 11);
+    assert_true(metric("kv_transfer_missing_total{model_name=\"m\"}") == -1);
+    assert_true(metric_sum("response_output_tokens_count") == 11);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -580,6 +606,7 @@ int main(void)
         TEST(a_client_that_leaves_after_a_drift_is_counted_once),
         TEST(model_names_beyond_a_thousand_share_a_label),
         TEST(two_templates_that_differ_are_noticed),
+        TEST(every_api_of_a_deployment_that_renders_alike_agrees),
     };
 
     return harness_run(tests);
