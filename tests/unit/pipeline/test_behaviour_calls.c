@@ -86,6 +86,22 @@ static coord_status head_then_read(struct act_state *state, coord_request *reque
     return status == COORD_END ? coord_answer_end(request) : status;
 }
 
+/* Is busy with each piece while the next ones come. */
+static coord_status head_then_read_slowly(struct act_state *state, coord_request *request)
+{
+    coord_call *call = peek(request);
+    coord_status status;
+    coord_slice piece;
+
+    (void)state;
+    if (!call || coord_answer_begin(request, 200, "text/plain", NULL) != COORD_OK)
+        return COORD_FAIL;
+    while ((status = coord_call_read(call, &piece)) == COORD_OK)
+        if (coord_sleep(request, 50 * MS) != COORD_OK || coord_answer_write(request, piece) != COORD_OK)
+            return COORD_CANCELLED;
+    return status == COORD_END ? coord_answer_end(request) : status;
+}
+
 static coord_status head_then_relay(struct act_state *state, coord_request *request)
 {
     coord_call *call = peek(request);
@@ -199,6 +215,7 @@ const struct act acts[] = {
     {"many_calls", many_calls},
     {"head_then_discard", head_then_discard},
     {"head_then_read", head_then_read},
+    {"head_then_read_slowly", head_then_read_slowly},
     {"head_then_relay", head_then_relay},
     {"head_then_relay_stubbornly", head_then_relay_stubbornly},
     {"relay_twice", relay_twice},
@@ -273,6 +290,28 @@ static void a_peeked_answer_is_discarded_read_or_relayed(void **state)
     assert_body(perform("head_then_read"), 200, "one two");
     assert_body(perform("head_then_relay"), 200, "one two");
     assert_true(coord_kit_header_is(perform("head_then_relay"), "x-worker", "w"));
+}
+
+static void what_comes_while_a_step_works_on_a_piece_is_the_next_piece(void **state)
+{
+    static char large[40000];
+    static coord_kit_piece pieces[] = {{.bytes = COORD_SLICE("one ")},
+                                       {.bytes = COORD_SLICE("two "), .delay_ns = 5 * COORD_KIT_MS},
+                                       {.bytes = COORD_SLICE("three "), .delay_ns = 5 * COORD_KIT_MS},
+                                       {.bytes = {large, sizeof large}, .delay_ns = 5 * COORD_KIT_MS},
+                                       {.bytes = {large, sizeof large}, .delay_ns = 100 * COORD_KIT_MS},
+                                       {.bytes = COORD_SLICE(" end"), .delay_ns = 5 * COORD_KIT_MS}};
+    const coord_kit_message *got;
+
+    (void)state;
+    memset(large, 'x', sizeof large);
+    coord_kit_on(kit, &(coord_kit_rule){.pieces = pieces, .piece_count = sizeof pieces / sizeof *pieces});
+    got = perform("head_then_read_slowly");
+    assert_non_null(got);
+    assert_true(got->whole);
+    assert_int_equal(got->body.size, 14 + 2 * sizeof large + 4);
+    assert_memory_equal(got->body.data, "one two three x", 15);
+    assert_memory_equal(got->body.data + got->body.size - 5, "x end", 5);
 }
 
 static void a_relay_after_the_client_has_left_says_so(void **state)
@@ -358,6 +397,7 @@ int main(void)
         TEST(many_calls_run_so_many_at_a_time),
         TEST(the_first_call_that_fails_cancels_the_rest),
         TEST(a_peeked_answer_is_discarded_read_or_relayed),
+        TEST(what_comes_while_a_step_works_on_a_piece_is_the_next_piece),
         TEST(a_relay_after_the_client_has_left_says_so),
         TEST(a_second_relay_says_that_there_is_an_answer),
         TEST(a_kept_failure_lets_the_pipeline_go_on),
