@@ -43,8 +43,13 @@ static void what_is_wrong_is_named_with_its_position(void **state)
         {"unknown connector",
          "gateway: {address: 'http://x'}\npipeline:\n  kv_connector: kv-nixxl\n  steps:\n    - type: prefill\n    - "
          "type: decode\n",
-         ":",
-         {"kv-nixxl", "kv-nixl"}},
+         ":3:17: ",
+         {"step prefill: unknown kv_connector \"kv-nixxl\": did you mean \"kv-nixl\"?", "step decode: "}},
+        {"unknown connector of one step",
+         "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: decode\n      params: {kv_connector: "
+         "kv-nothing-like-it}\n",
+         ":5:30: ",
+         {"kv-nothing-like-it", "loaded are: ", "kv-shared-storage"}},
         {"a missing required param",
          "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: render\n    - type: decode\n",
          ":4:",
