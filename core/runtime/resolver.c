@@ -613,24 +613,28 @@ struct resolver *resolver_new(struct reactor *reactor, const char *servers)
     return resolver;
 }
 
-static void release_entry(struct resolver *resolver, struct entry *entry)
+static void release_entry(struct entry *entry)
 {
     assert(!entry->delivering);
     while (entry->waiters)
         remove_waiter(entry, entry->waiters);
     if (entry->query)
         query_free(entry->query);
-    drop_entry(resolver, entry);
+    free(entry);
 }
 
 void resolver_free(struct resolver *resolver)
 {
+    struct entry *entry, *next;
+
     if (!resolver)
         return;
     reactor_undefer(resolver->reactor, &resolver->task);
     for (size_t i = 0; i < BUCKETS; i++)
-        while (resolver->buckets[i])
-            release_entry(resolver, resolver->buckets[i]);
+        for (entry = resolver->buckets[i]; entry; entry = next) {
+            next = entry->next;
+            release_entry(entry);
+        }
     free(resolver->servers);
     free(resolver);
 }
