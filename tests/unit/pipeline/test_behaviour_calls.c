@@ -182,10 +182,11 @@ static coord_status set_owned_headers(struct act_state *state, coord_request *re
 static void in_background(coord_request *background, void *argument)
 {
     struct act_state *state = argument;
-    coord_call *call = other_call(state, background, "/audit");
+    coord_call *call = other_call(state, background, "/audit"), *probe = other_call(state, background, "/");
 
     if (call && coord_call_run(call) == COORD_OK && coord_request_model(background).size == 1 &&
-        coord_sleep(background, MS) == COORD_OK)
+        coord_sleep(background, MS) == COORD_OK && answer(background, "to nobody") == COORD_STATE && probe &&
+        coord_call_proxy(probe) == COORD_STATE)
         atomic_fetch_add(&background_ran, 1);
     if (coord_background(background, in_background, NULL, NULL) == COORD_OK)
         abort(); /* not from there */

@@ -96,6 +96,21 @@ static coord_status wait_descriptor(struct act_state *state, coord_request *requ
     return answer(request, "ready");
 }
 
+/* Two requests on one reactor, one descriptor: the kit's bytes in it wake both. */
+static int shared[2];
+
+static coord_status wait_shared(struct act_state *state, coord_request *request)
+{
+    int32_t ready = 0;
+    coord_status status;
+
+    (void)state;
+    atomic_fetch_add(&in_act, 1);
+    status = coord_wait_fd(request, shared[0], COORD_READABLE, 5000 * MS, &ready);
+    return status == COORD_OK && ready == COORD_READABLE ? answer(request, "shared")
+                                                         : coord_fail(request, 500, NULL, "%d %d", status, ready);
+}
+
 static coord_status wait_descriptor_long(struct act_state *state, coord_request *request)
 {
     int ends[2];
@@ -216,6 +231,7 @@ const struct act acts[] = {
     {"sleep_a_little", sleep_a_little},
     {"wait_descriptor", wait_descriptor},
     {"wait_descriptor_long", wait_descriptor_long},
+    {"wait_shared", wait_shared},
     {"wait_event", wait_event},
     {"wait_event_long", wait_event_long},
     {"offload", offload},
@@ -261,6 +277,25 @@ static void waiting_ends_with_what_it_waits_for(void **state)
     assert_body(perform("wait_descriptor"), 200, "ready");
     assert_body(perform("wait_event"), 200, "posted");
     assert_body(perform("offload"), 200, "another thread");
+}
+
+static void requests_may_wait_for_the_same_descriptor(void **state)
+{
+    enum { WAITERS = 6 }; /* on two reactors: some share one */
+    coord_kit_client *clients[WAITERS];
+
+    (void)state;
+    assert_int_equal(pipe(shared), 0);
+    for (int i = 0; i < WAITERS; i++)
+        clients[i] = send_act("wait_shared", false);
+    wait_value(&in_act, WAITERS);
+    assert_int_equal(write(shared[1], "x", 1), 1);
+    for (int i = 0; i < WAITERS; i++) {
+        assert_true(coord_kit_read(clients[i], COORD_KIT_ALL));
+        assert_body(coord_kit_answer(clients[i]), 200, "shared");
+    }
+    close(shared[0]);
+    close(shared[1]);
 }
 
 static void waiting_ends_when_the_client_leaves(void **state)
@@ -309,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(each_slot_is_destroyed_once),
         TEST(waiting_ends_with_what_it_waits_for),
+        TEST(requests_may_wait_for_the_same_descriptor),
         TEST(waiting_ends_when_the_client_leaves),
         TEST(offloaded_work_is_waited_for_also_when_the_client_has_left),
         TEST(a_step_that_blocks_its_reactor_is_named),
