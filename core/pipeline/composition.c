@@ -18,12 +18,13 @@ static bool provides(const struct step *step, const char *thing)
 }
 
 /* A loaded type that would provide it: for the remedy. */
-static const char *provider_of(const struct registry *registry, const char *thing)
+/* A step type that provides `thing`, or `otherwise`. */
+static const char *provider_of(const struct registry *registry, const char *thing, const char *otherwise)
 {
     for (const struct step_kind *kind = registry->steps; kind; kind = kind->next)
         if (names_thing(kind->type.provides, thing))
             return kind->type.name;
-    return "a step that provides it";
+    return otherwise;
 }
 
 /* ---- What a step needs ---- */
@@ -60,7 +61,7 @@ static void check_need(const struct generation *generation, const struct pipelin
     else if (!provider)
         complain(complaints, COMPLAINT_ERROR, at,
                  "%s of step %s needs %s, which no step before it provides; put %s before it", who, step->id, thing,
-                 provider_of(generation->registry, thing));
+                 provider_of(generation->registry, thing, "a step that provides it"));
 }
 
 static void check_needs(const struct generation *generation, const struct pipeline *pipeline, const struct step *step,
@@ -113,7 +114,7 @@ static void check_answers(const struct generation *generation, const struct pipe
         complain(complaints, COMPLAINT_ERROR, pipeline->settings->steps_at,
                  "pipeline.steps: no step answers the request on some way through the conditions; end with a step that "
                  "always does, such as %s",
-                 provider_of(generation->registry, COORD_THING_ANSWER));
+                 provider_of(generation->registry, COORD_THING_ANSWER, "one whose type provides \"answer\""));
         return;
     }
     for (const struct step *step = last + 1; step < pipeline->steps + pipeline->step_count; step++)

@@ -247,7 +247,7 @@ static void steps_are_kept_as_written(void **state)
 
 static void unknown_keys_may_be_warnings(void **state)
 {
-    struct loaded loaded = load("servr: 1\npipeline: {stesp: 2, steps: [{type: a, when: {}}]}\n",
+    struct loaded loaded = load("servr: 1\npipeline: {stesp: 2, steps: [{type: a, whne: {}}]}\n",
                                 &(struct settings_input){.allow_unknown = true});
 
     (void)state;
