@@ -1,6 +1,8 @@
 /* See conditions.h. */
 #include "config/conditions.h"
 
+#include "http/headers.h"
+
 #include <coordinator/request.h>
 
 enum { SHOWN_MAX = 80 };
@@ -209,12 +211,12 @@ struct conditions conditions_read(struct arena *arena, const struct node *node, 
     if (!node || node_is_null(node) || node->broken)
         return conditions;
     conditions.at = node->at;
+    conditions.given = node->kind != NODE_MAP || node->count > 0;
     if (node->kind != NODE_MAP) {
         complain(complaints, COMPLAINT_ERROR, node->at, "%s takes a map of conditions, such as {models: [\"llama-*\"]}",
                  where);
         return conditions;
     }
-    conditions.given = node->count > 0;
     for (size_t i = 0; i < node->count; i++)
         read_key(&reading, &node->entries[i], of_step);
     return conditions;
@@ -247,7 +249,7 @@ static bool headers_imply(const struct conditions *narrow, const struct conditio
         bool implied = false;
 
         for (size_t k = 0; k < narrow->header_count && !implied; k++)
-            implied = coord_slice_equal(narrow->headers[k].name, wanted->name) &&
+            implied = header_name_equal(narrow->headers[k].name, wanted->name) &&
                       texts_imply(narrow->headers[k].values, narrow->headers[k].count, wanted->values, wanted->count);
         if (!implied)
             return false;
