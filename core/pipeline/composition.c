@@ -17,8 +17,7 @@ static bool provides(const struct step *step, const char *thing)
     return names_thing(step->kind->type.provides, thing);
 }
 
-/* A loaded type that would provide it: for the remedy. */
-/* A step type that provides `thing`, or `otherwise`. */
+/* For the remedy: a loaded step type that provides `thing`, or `otherwise`. */
 static const char *provider_of(const struct registry *registry, const char *thing, const char *otherwise)
 {
     for (const struct step_kind *kind = registry->steps; kind; kind = kind->next)
@@ -29,19 +28,25 @@ static const char *provider_of(const struct registry *registry, const char *thin
 
 /* ---- What a step needs ---- */
 
-/* A step before `step` that provides `thing` whenever `step` runs; NULL: there is none. `*sometimes` gets one that does on some ways. */
+/*
+ * A step before `step` that provides `thing` whenever `step` runs, if possible one whose failure ends the request; NULL: there is
+ * none. `*sometimes` gets one that does on some ways.
+ */
 static const struct step *provider_before(const struct pipeline *pipeline, const struct step *step, const char *thing,
                                           const struct step **sometimes)
 {
+    const struct step *found = NULL;
+
     *sometimes = NULL;
     for (const struct step *before = pipeline->steps; before < step; before++) {
         if (!provides(before, thing))
             continue;
-        if (conditions_imply(&step->entry->when, &before->entry->when))
-            return before;
-        *sometimes = before;
+        if (!conditions_imply(&step->entry->when, &before->entry->when))
+            *sometimes = before;
+        else if (!found || found->entry->continues)
+            found = before;
     }
-    return NULL;
+    return found;
 }
 
 static void check_need(const struct generation *generation, const struct pipeline *pipeline, const struct step *step,

@@ -70,10 +70,10 @@ static coord_status run_step(struct coord_request *request, const struct step *s
     bool had_ids = request->has_token_ids;
     struct trial trial;
     coord_status status;
+    bool goes_on;
 
     trial_begin(&trial, request, step);
     status = execute(request, step);
-    prompt_guard_after(request, step, had_ids);
     if (request->expired && status != COORD_DONE)
         request_fail(request, ERROR_UPSTREAM_TRANSPORT, 504, "upstream_timeout",
                      "step %s did not end within its timeout", step->id);
@@ -82,7 +82,9 @@ static coord_status run_step(struct coord_request *request, const struct step *s
         status = COORD_FAIL;
     }
     count_failure(request, step, status);
-    return trial_end(&trial, request, step, status < 0) ? COORD_NEXT : status;
+    goes_on = trial_end(&trial, request, step, status < 0);
+    prompt_guard_after(request, step, had_ids); /* of what is left of the step */
+    return goes_on ? COORD_NEXT : status;
 }
 
 /* False: its conditions do not hold for this request. */
