@@ -231,14 +231,38 @@ static bool headers_fit(const struct conditions *conditions, const struct header
     return true;
 }
 
-static bool has_media(const struct coord_request *request)
+static const char *after_space(const char *at, const char *end)
 {
-    static const char *const PARTS[] = {"image_url",   "input_image", "audio_url",
-                                        "input_audio", "video_url",   "\"image\""};
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
+        at++;
+    return at;
+}
+
+/* A quoted name of a kind of media part is there. */
+static bool names_media(const char *at, const char *end)
+{
+    static const coord_slice PARTS[] = {
+        COORD_SLICE("\"image_url\""), COORD_SLICE("\"input_image\""), COORD_SLICE("\"image\""),
+        COORD_SLICE("\"audio_url\""), COORD_SLICE("\"input_audio\""), COORD_SLICE("\"video_url\""),
+    };
 
     for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
-        if (memmem(request->received.data, request->received.size, PARTS[i], strlen(PARTS[i])))
+        if ((size_t)(end - at) >= PARTS[i].size && memcmp(at, PARTS[i].data, PARTS[i].size) == 0)
             return true;
+    return false;
+}
+
+/* Some object's `type` is that of a media part. Within a JSON text its quotes would be escaped, so that texts never look like one. */
+static bool has_media(const struct coord_request *request)
+{
+    static const char key[] = "\"type\"";
+    const char *at = request->received.data, *end = at + request->received.size;
+
+    while ((at = memmem(at, (size_t)(end - at), key, sizeof key - 1))) {
+        at = after_space(at + sizeof key - 1, end);
+        if (at < end && *at == ':' && names_media(after_space(at + 1, end), end))
+            return true;
+    }
     return false;
 }
 
