@@ -144,6 +144,12 @@ static void short_prompts_go_straight_to_decode(void **state)
 
 /* ---- Failures and time limits ---- */
 
+static void be_silent(struct stage *stage)
+{
+    stage_wait_closed(stage, PATIENCE_MS);
+    stage->hang_up = true;
+}
+
 #define OPTIONAL                                                                                                       \
     RENDER "    - type: prefill\n      timeout: 400ms\n      on_error: continue\n"                                     \
            "      when: {headers: {x-prefill: \"1\"}}\n"                                                               \
@@ -200,6 +206,50 @@ static void what_an_optional_step_does_wrong_is_not_seen_by_clients(void **state
     }
 }
 
+static void an_optional_probe_that_is_late_leaves_nothing_behind(void **state)
+{
+    static const char *const faults[] = {"X-Sim-Fault-Probe: silence\r\n", "X-Sim-Fault-Probe: delay=350\r\n"};
+    static const char *const bodies[] = {CHAT, STREAM};
+
+    (void)state;
+    deploy(&(struct plan){.steps = RENDER "    - {type: conditional-decode, timeout: 300ms, on_error: continue}\n"
+                                          "    - {type: prefill}\n"
+                                          "    - {type: decode, params: {prompt_token_parity: error}}\n",
+                          .sim_flags = (const char *const[]){"--created", "1", NULL}});
+    for (size_t i = 0; i < 4; i++) {
+        char fields[128];
+        struct client *without = fetch("POST", CHAT_PATH, "X-Request-Id: same\r\n", bodies[i % 2]), *with;
+
+        snprintf(fields, sizeof fields, "X-Request-Id: same\r\nX-Sim-Probe: hit\r\n%s", faults[i / 2]);
+        with = fetch("POST", CHAT_PATH, fields, bodies[i % 2]);
+        assert_int_equal(with->answer.status, 200);
+        assert_true(with->answer.whole);
+        assert_same_bytes(text_span(&with->answer.body), text_span(&without->answer.body));
+    }
+    assert_int_equal(sim_count("hits"), 8);
+    UNTIL(metric("request_total{model_name=\"m\"}") == 8);
+    assert_true(metric_sum("step_errors_total") == 4);
+    assert_true(metric_sum("request_error_total") <= 0);
+}
+
+static void a_client_that_leaves_an_optional_step_ends_the_request(void **state)
+{
+    struct scripted *worker = scripted_start(&(struct scripted_options){.prefill = be_silent});
+    struct client *client;
+
+    (void)state;
+    deploy(&(struct plan){.no_sim = true,
+                          .gateway_port = scripted_port(worker),
+                          .steps = "    - {type: prefill, timeout: 10s, on_error: continue}\n    - {type: decode}\n"});
+    client = client_open(deployed.port);
+    client_post(client, CHAT_PATH, "", span_of(CHAT));
+    UNTIL(scripted_count(worker, "prefill") == 1);
+    client_close(client);
+    UNTIL(scripted_closed_ms(worker, scripted_find(worker, "prefill", 0)) != 0);
+    UNTIL(metric("request_total{model_name=\"m\"}") == 1);
+    assert_int_equal(scripted_count(worker, "decode"), 0);
+}
+
 static void a_step_that_others_may_miss_still_counts_when_it_works(void **state)
 {
     (void)state;
@@ -219,12 +269,6 @@ static void stream_slowly(struct stage *stage)
     }
     stage_chunk(stage, "data: [DONE]\n\n", 14);
     stage_last_chunk(stage);
-}
-
-static void be_silent(struct stage *stage)
-{
-    stage_wait_closed(stage, PATIENCE_MS);
-    stage->hang_up = true;
 }
 
 static void a_time_limit_spares_a_stream_that_began(void **state)
@@ -295,6 +339,8 @@ int main(void)
         TEST(each_pipeline_has_its_gateway),
         TEST(short_prompts_go_straight_to_decode),
         TEST(what_an_optional_step_does_wrong_is_not_seen_by_clients),
+        TEST(an_optional_probe_that_is_late_leaves_nothing_behind),
+        TEST(a_client_that_leaves_an_optional_step_ends_the_request),
         TEST(a_step_that_others_may_miss_still_counts_when_it_works),
         TEST(a_time_limit_spares_a_stream_that_began),
         TEST(a_time_limit_ends_a_step_that_has_not_answered),
