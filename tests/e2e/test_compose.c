@@ -331,6 +331,30 @@ static void a_heartbeat_is_no_answer_yet(void **state)
     UNTIL(metric("step_errors_total{step=\"prefill\",error_code=\"upstream_transport\"}") == 1);
 }
 
+static void a_time_limit_after_a_heartbeat_is_told_within_the_stream(void **state)
+{
+    static const char *const steps[] = {"    - {type: prefill, timeout: 400ms}\n    - {type: decode}\n",
+                                        "    - {type: decode, timeout: 400ms}\n"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct scripted *worker = scripted_start(&(struct scripted_options){.prefill = be_silent, .decode = be_silent});
+        struct client *client;
+
+        deploy(&(struct plan){.no_sim = true,
+                              .gateway_port = scripted_port(worker),
+                              .response = "  heartbeat: 100ms",
+                              .steps = steps[i]});
+        client = fetch("POST", CHAT_PATH, "", STREAM);
+        assert_int_equal(client->answer.status, 200);
+        assert_true(client->answer.whole);
+        assert_contains(client->answer.body.data, "data: {\"error\":{");
+        assert_contains(client->answer.body.data, "did not end within its timeout");
+        assert_lacks(client->answer.body.data, "[DONE]");
+        assert_int_equal(harness_end(NULL), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +369,7 @@ int main(void)
         TEST(a_time_limit_spares_a_stream_that_began),
         TEST(a_time_limit_ends_a_step_that_has_not_answered),
         TEST(a_heartbeat_is_no_answer_yet),
+        TEST(a_time_limit_after_a_heartbeat_is_told_within_the_stream),
     };
 
     return harness_run(tests);
