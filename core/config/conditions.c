@@ -1,8 +1,6 @@
 /* See conditions.h. */
 #include "config/conditions.h"
 
-#include "http/headers.h"
-
 #include <coordinator/request.h>
 
 enum { SHOWN_MAX = 80 };
@@ -94,6 +92,23 @@ static void read_apis(const struct reading *reading, const struct node *node)
         read_api(reading, names[i], node->kind == NODE_LIST ? node->items[i]->at : node->at);
 }
 
+/* In lower case, so that names compare as bytes. Empty: it is no name of a header. */
+static coord_slice header_name(const struct reading *reading, coord_slice written)
+{
+    char *name = arena_alloc(reading->arena, written.size + 1);
+
+    for (size_t i = 0; name && i < written.size; i++) {
+        char c = written.data[i];
+
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        else if (c <= ' ' || c >= 0x7f || strchr("\"(),/:;<=>?@[\\]{}", c))
+            return (coord_slice){0};
+        name[i] = c;
+    }
+    return (coord_slice){name, name ? written.size : 0};
+}
+
 static void read_headers(const struct reading *reading, const struct node *node)
 {
     struct header_condition *headers;
@@ -106,8 +121,10 @@ static void read_headers(const struct reading *reading, const struct node *node)
     for (size_t i = 0; headers && i < node->count; i++) {
         struct header_condition *header = &headers[reading->conditions->header_count];
 
-        header->name = node->entries[i].key;
-        if (read_texts(reading, node->entries[i].value, "headers", &header->values, &header->count))
+        header->name = header_name(reading, node->entries[i].key);
+        if (header->name.size == 0)
+            wrong(reading, node->entries[i].at, "headers", "holds a name that no header can have");
+        else if (read_texts(reading, node->entries[i].value, "headers", &header->values, &header->count))
             reading->conditions->header_count++;
     }
     reading->conditions->headers = headers;
@@ -249,7 +266,7 @@ static bool headers_imply(const struct conditions *narrow, const struct conditio
         bool implied = false;
 
         for (size_t k = 0; k < narrow->header_count && !implied; k++)
-            implied = header_name_equal(narrow->headers[k].name, wanted->name) &&
+            implied = coord_slice_equal(narrow->headers[k].name, wanted->name) &&
                       texts_imply(narrow->headers[k].values, narrow->headers[k].count, wanted->values, wanted->count);
         if (!implied)
             return false;

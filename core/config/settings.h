@@ -18,7 +18,7 @@ struct flag_value {
 
 /* What must hold for a pipeline to serve a request (`match`), or for a step to run (`when`): every key that is given (decisions 71, 72). */
 struct header_condition {
-    coord_slice name;
+    coord_slice name;          /* lower case */
     const coord_slice *values; /* any of them; exact or with `*` */
     size_t count;
 };

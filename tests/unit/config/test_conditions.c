@@ -64,6 +64,8 @@ static void mistakes_are_said_with_their_place(void **state)
          "f.yaml:2:12: when.headers takes a map: header name to a value or a list of values\n", false},
         {"a header with no value", "when:\n  headers: {x-tenant: [gold, {a: b}]}\n",
          "f.yaml:2:30: when.headers takes a text or a list of texts, none of them empty\n", false},
+        {"a name that no header has", "when:\n  headers: {x tenant: gold}\n",
+         "f.yaml:2:13: when.headers holds a name that no header can have\n", false},
         {"stream as a number", "when:\n  stream: 1\n", "f.yaml:2:11: when.stream takes true or false\n", false},
         {"media as a text", "when:\n  media: 'true'\n", "f.yaml:2:10: when.media takes true or false\n", false},
         {"tokens as a number", "when:\n  prompt_tokens: 7\n",
@@ -112,7 +114,7 @@ static void every_key_is_kept_as_written(void **state)
     assert_true(coord_slice_is(conditions->models[0], "llama-*"));
     assert_int_equal(conditions->apis, UINT32_C(1) << COORD_API_MESSAGES | UINT32_C(1) << COORD_API_GENERATE);
     assert_int_equal(conditions->header_count, 2);
-    assert_true(coord_slice_is(conditions->headers[0].name, "X-Tenant"));
+    assert_true(coord_slice_is(conditions->headers[0].name, "x-tenant"));
     assert_int_equal(conditions->headers[0].count, 1);
     assert_true(coord_slice_is(conditions->headers[1].values[1], "b*"));
     assert_int_equal(conditions->stream, 1);
