@@ -404,17 +404,17 @@ static void an_exception_that_crosses_into_the_core_ends_the_process_with_its_wo
 
 static void two_steps_of_one_file_have_state_of_their_own(void **state)
 {
-    coord_kit *kit =
-        coord_kit_start(&(coord_kit_options){.size = sizeof(coord_kit_options),
-                                             .yaml = "pipeline: {steps: [{type: variant, id: a, params: {text: next}}, "
-                                                     "{type: variant, id: b, params: {text: b's own}}]}",
-                                             .plugin_files = (const char *const[]){fixture("good"), NULL}});
+    coord_kit *kit = coord_kit_start(&(coord_kit_options){
+        .size = sizeof(coord_kit_options),
+        .yaml = "pipeline: {steps: [{type: variant, id: a, when: {stream: true}, params: {text: next}}, "
+                "{type: variant, id: b, params: {text: b's own}}]}",
+        .plugin_files = (const char *const[]){fixture("good"), NULL}});
     const coord_kit_message *answer;
 
     (void)state;
     if (!kit)
         fail_msg("%s", coord_kit_problem());
-    answer = coord_kit_post(kit, "/v1/chat/completions", "{}");
+    answer = coord_kit_post(kit, "/v1/chat/completions", "{\"stream\":true}");
     assert_int_equal(answer->status, 418);
     assert_non_null(memmem(answer->body.data, answer->body.size, "variant b's own", 15));
     assert_true(coord_kit_stop(kit));
