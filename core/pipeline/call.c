@@ -27,15 +27,9 @@ static coord_status cancelled(struct coord_call *call)
     return COORD_CANCELLED;
 }
 
-/* The first answer wins: a worker's does not get into one that a step has begun. */
-static bool is_answered(const struct coord_request *request)
-{
-    return request->answer_begun || request->chain.head_entered;
-}
-
 static coord_status begin(struct coord_call *call, enum call_mode mode)
 {
-    if (call->started || (mode == CALL_RELAY && is_answered(call->request)))
+    if (call->started || call->cancelled || (mode == CALL_RELAY && request_answered(call->request)))
         return COORD_STATE;
     if (call->request->cancelled)
         return COORD_CANCELLED;
@@ -149,7 +143,7 @@ coord_status coord_call_relay(coord_call *call)
         return COORD_STATE;
     if (call->request->cancelled)
         return cancelled(call);
-    if (is_answered(call->request)) {
+    if (request_answered(call->request)) {
         coord_call_cancel(call);
         return COORD_STATE;
     }
@@ -175,21 +169,31 @@ coord_status coord_call_proxy(coord_call *call)
     return status == COORD_OK ? finish_relay(call) : status;
 }
 
+/* What comes while the step works on it, perhaps parked, goes into the other buffer. */
+static void give_out(struct coord_call *call, coord_slice *piece)
+{
+    struct buffer empty = call->given;
+
+    buffer_clear(&empty, KEPT_BUFFER);
+    call->given = call->body;
+    call->body = empty;
+    *piece = buffer_slice(&call->given);
+}
+
 coord_status coord_call_read(coord_call *call, coord_slice *piece)
 {
     if (!call->head_seen || (call->mode != CALL_HOLD && call->mode != CALL_READ))
         return COORD_STATE;
-    if (call->mode == CALL_READ) /* what was given out last time */
-        buffer_clear(&call->body, KEPT_BUFFER);
     call->mode = CALL_READ;
     unpause(call);
     while (call->body.size == 0 && !call->ended && !call->request->cancelled)
         request_park(call->request);
     if (call->request->cancelled)
         return cancelled(call);
-    *piece = buffer_slice(&call->body);
-    if (piece->size > 0)
+    if (call->body.size > 0) {
+        give_out(call, piece);
         return COORD_OK;
+    }
     return call->outcome == LEG_COMPLETE ? COORD_END : call_fail_transport(call);
 }
 
@@ -198,6 +202,7 @@ coord_status coord_call_discard(coord_call *call)
     if (!call->head_seen || call->mode == CALL_RELAY)
         return COORD_STATE;
     buffer_release(&call->body);
+    buffer_release(&call->given);
     call->mode = CALL_DISCARD;
     unpause(call);
     while (!call->ended && !call->request->cancelled)

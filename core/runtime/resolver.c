@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <net/if.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -124,7 +125,7 @@ static bool literal(const char *name, struct resolved *answer)
 
     if (!strchr(name, ':'))
         return literal_v4(name, answer);
-    strcpy(copy, name);
+    snprintf(copy, sizeof copy, "%s", name);
     return literal_v6(copy, answer);
 }
 
