@@ -415,12 +415,13 @@ static void ambiguous_requests_get_a_json_400_and_a_close(void **state)
 {
     static const struct {
         const char *name, *head;
+        bool library; /* libmicrohttpd 1.0 refuses it before we see it, with a page of its own */
     } rows[] = {
         {"length and coding", "Host: h\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n"},
         {"two lengths", "Host: h\r\nContent-Length: 2\r\nContent-Length: 3\r\n"},
         {"two equal lengths", "Host: h\r\nContent-Length: 2\r\nContent-Length: 2\r\n"},
-        {"another coding", "Host: h\r\nTransfer-Encoding: gzip, chunked\r\n"},
-        {"a coding that looks like it", "Host: h\r\nTransfer-Encoding: xchunked\r\n"},
+        {"another coding", "Host: h\r\nTransfer-Encoding: gzip, chunked\r\n", true},
+        {"a coding that looks like it", "Host: h\r\nTransfer-Encoding: xchunked\r\n", true},
         {"a blank after the coding", "Host: h\r\nTransfer-Encoding: chunked \r\n"},
         {"two codings", "Host: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"},
         {"two hosts", "Host: h\r\nHost: d\r\nContent-Length: 2\r\n"},
@@ -432,6 +433,7 @@ static void ambiguous_requests_get_a_json_400_and_a_close(void **state)
     fixture.head = head_reads;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct client *client = client_new();
+        unsigned refused = fixture.refusals;
 
         print_message("  %s\n", rows[i].name);
         client_send(client, "POST / HTTP/1.1\r\n");
@@ -440,9 +442,11 @@ static void ambiguous_requests_get_a_json_400_and_a_close(void **state)
         UNTIL(client_over(client));
         assert_true(client->ended);
         assert_memory_equal(client->data, "HTTP/1.1 400 ", 13);
-        assert_true(client_has(client, "application/json"));
         assert_true(client_has(client, "Connection: close\r\n"));
-        assert_int_equal(fixture.refusal, EXCHANGE_BAD_FRAMING);
+        if (!rows[i].library || fixture.refusals > refused) {
+            assert_true(client_has(client, "application/json"));
+            assert_int_equal(fixture.refusal, EXCHANGE_BAD_FRAMING);
+        }
         client_free(client);
         UNTIL(connections() == 0);
     }
