@@ -121,18 +121,20 @@ RENDERING = tuple(api for api in APIS if api.renders)
 
 VARYING = {"id", "created", "created_at", "request_id", "item_id", "sequence_number"}
 COUNTS_PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+DETAILS = ("prompt_tokens_details", "input_tokens_details")
 
 
 def masked(value):
-    """A copy without what differs from answer to answer."""
+    """A copy without what differs from answer to answer, and without cached tokens, which are prefill's (a member is inserted
+    where the engine has none)."""
     if isinstance(value, list):
         return [masked(item) for item in value]
     if not isinstance(value, dict):
         return value
-    value = {key: "…" if key in VARYING else masked(item) for key, item in value.items()}
-    if "cache_read_input_tokens" in value:  # Messages splits the prompt by where it came from
-        value["input_tokens"] = sum(value.get(key) or 0 for key in COUNTS_PROMPT)
-    return {key: "…" if "cache" in key else item for key, item in value.items()}
+    value = {key: "…" if key in VARYING else masked(item) for key, item in value.items() if key not in DETAILS}
+    if "input_tokens" in value and "output_tokens" in value:  # Messages splits the prompt by where it came from
+        value["input_tokens"] = prompt_tokens(value)
+    return {key: item for key, item in value.items() if "cache" not in key}
 
 
 def joined(api, frames):
@@ -157,9 +159,20 @@ def normal(api, answer):
     assert answer.status == 200, answer.body
     if answer.streamed:
         content = [(event, masked(data)) for event, data in joined(api, answer.frames())]
+        if not told_usage(answer):
+            content = [(event, without_fingerprint(data)) for event, data in content]
     else:
         content = masked(answer.json())
     return answer.status, answer.header("content-type"), json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def told_usage(answer):
+    return any(isinstance(data, dict) and data.get("choices") == [] for _, data in answer.frames())
+
+
+def without_fingerprint(data):
+    """The engine puts it on a stream's last frame. Where usage is asked for by us alone, that frame is the one that is dropped."""
+    return {key: item for key, item in data.items() if key != "system_fingerprint"} if isinstance(data, dict) else data
 
 
 def text(api, answer):

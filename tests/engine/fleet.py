@@ -22,13 +22,13 @@ import time
 import urllib.error
 import urllib.request
 
-READY_WITHIN = 300  # seconds; a minute on two free cores
+READY_WITHIN = 600  # seconds; a minute on two free cores, several on busy ones
 STOP_WITHIN = 30
 MODEL = "m"
 CONTEXT = 4096
 
 # Roles: model, how the KV cache goes, whether the process is a whole engine or only renders prompts.
-NIXL = {"kv_connector": "NixlConnector", "kv_buffer_device": "cpu"}
+NIXL = {"kv_connector": "NixlConnector", "kv_buffer_device": "cpu", "kv_connector_extra_config": {"num_threads": 0}}
 ROLES = {
     "prefill": ("matching", NIXL | {"kv_role": "kv_producer"}),
     "decode": ("matching", NIXL | {"kv_role": "kv_consumer"}),
@@ -214,6 +214,7 @@ def vllm(run, name, port):
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": "1",
+        "TORCHDYNAMO_DISABLE": "1",  # else the first request for logprobs compiles for minutes
         "PYTHONUNBUFFERED": "1",
     }
     environment.pop("PYTHONPATH", None)
