@@ -25,11 +25,20 @@ PATTERNS = [
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\b(chatcmpl|cmpl|generate-tokens|modelperm)-[0-9a-f]{16,32}"), r"\1-HEX"),
     (re.compile(r"\b(resp|msg)_[0-9a-f]{16,32}"), r"\1_HEX"),
+    (re.compile(r"(HEX(?:[-_]0)?)-[0-9a-f]{8}\b"), r"\1-HEX"),
     (re.compile(r"(vllm-[0-9.]+)-[0-9a-f]{8}"), r"\1-HEX"),
 ]
 
-# name of a recording (or its beginning with *): (what differs, why). The first item is a prefix of the differing places.
-INTENDED = []
+# Names of recordings, the lines that may differ (regular expressions), and why.
+INTENDED = [
+    (".*-prefill", r"body\.kv_transfer_params( \{\}|\.sim_)", "members in another order and two more, which only a copy of bytes keeps"),
+    ("(completions|responses)-prefill", r"\.remote_request_id ", "the engine numbers the prompts of a request, worker-sim takes one"),
+    ("chat-refused-part", r"body\.error\.message ", "the engine tells for each kind of part what it lacks"),
+    ("(completions|responses)-refused-prompt-of-another-type", r"body\.error\.message ", "the engine has a line for each type that it tried"),
+    ("responses-refused-no-prompt", r"body\.error\.message ", "the engine has added a member of its own to the input that it counts"),
+    ("chat-render-tools", r"body\.sampling_params( \{\}|\.skip_special_tokens)", "set by the engine's tool parser"),
+    ("wrong-method", r"order: ", "the place of the header allow"),
+]
 
 
 class Got:
