@@ -154,16 +154,18 @@ def joined(api, frames):
     return result
 
 
+def comparable(api, answer):
+    """The content of an answer as it is compared: a value, or a list of frames."""
+    assert answer.status == 200, answer.body
+    if not answer.streamed:
+        return masked(answer.json())
+    content = [(event, masked(data)) for event, data in joined(api, answer.frames())]
+    return content if told_usage(answer) else [(event, without_fingerprint(data)) for event, data in content]
+
+
 def normal(api, answer):
     """An answer as it is compared: status, content type and body, with the order of members."""
-    assert answer.status == 200, answer.body
-    if answer.streamed:
-        content = [(event, masked(data)) for event, data in joined(api, answer.frames())]
-        if not told_usage(answer):
-            content = [(event, without_fingerprint(data)) for event, data in content]
-    else:
-        content = masked(answer.json())
-    return answer.status, answer.header("content-type"), json.dumps(content, indent=1, ensure_ascii=False)
+    return answer.status, answer.header("content-type"), json.dumps(comparable(api, answer), indent=1, ensure_ascii=False)
 
 
 def told_usage(answer):

