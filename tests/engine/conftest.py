@@ -76,8 +76,8 @@ def started(*arguments, **options):
 @pytest.fixture(scope="session")
 def fleet():
     running = fleets.Fleet()
-    for name in (*fleets.STANDING, "gateway"):
-        running.check(name)
+    running.check("gateway")
+    running.wait(*fleets.STANDING)
     return running
 
 
@@ -132,6 +132,26 @@ class Books:
             return moved if moved["transfers"] >= transfers else None
 
         return until(there, seconds)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line a file: what it is about, how many of its tests held, and the figures that it noted."""
+    files = {}
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.stats.get(outcome, []):
+            counts = files.setdefault(report.nodeid.partition("::")[0], {"passed": 0, "failed": 0, "error": 0, "skipped": 0, "seconds": 0, "figures": []})
+            counts[outcome] += 1
+            counts["seconds"] += report.duration
+            counts["figures"] += [value for name, value in report.user_properties if name == "figure"]
+    terminalreporter.write_line("")
+    for file, counts in sorted(files.items()):
+        bad = counts["failed"] + counts["error"]
+        name = os.path.basename(file).removeprefix("test_").removesuffix(".py").replace("_", " ")
+        terminalreporter.write_line(
+            f"{'FAILED' if bad else 'ok':8} {name:16} {counts['passed']:4} passed {bad:3} failed {counts['skipped']:3} skipped {counts['seconds']:5.0f} s"
+        )
+        for figure in counts["figures"]:
+            terminalreporter.write_line(f"         {figure}")
 
 
 @pytest.fixture

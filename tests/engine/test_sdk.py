@@ -126,7 +126,7 @@ def test_messages(two):
     question = [{"role": "user", "content": asks.prompt()}]
 
     def ask(url):
-        answer = anthropic_at(url).messages.create(model="m", system="be brief", messages=question, temperature=0, max_tokens=10)
+        answer = anthropic_at(url).messages.create(model="m", system="be brief", messages=question, extra_body={"temperature": 0}, max_tokens=10)
         usage = answer.usage
         return answer.content[0].text, answer.stop_reason, usage.input_tokens + (usage.cache_read_input_tokens or 0), usage.output_tokens
 
@@ -137,7 +137,7 @@ def test_messages_stream(two):
     question = [{"role": "user", "content": asks.prompt()}]
 
     def ask(url):
-        with anthropic_at(url).messages.stream(model="m", messages=question, temperature=0, max_tokens=10) as stream:
+        with anthropic_at(url).messages.stream(model="m", messages=question, extra_body={"temperature": 0}, max_tokens=10) as stream:
             text = "".join(stream.text_stream)
             final = stream.get_final_message()
         return text, final.stop_reason, final.usage.output_tokens

@@ -84,10 +84,11 @@ bool refuse_json(struct refusal *refusal, size_t at)
     char place[64];
     snprintf(place, sizeof place, "body.%zu", at);
     begin_body_refusal(refusal, place);
-    buf_printf(&refusal->message,
-               "1 validation error:\n  {'type': 'json_invalid', 'loc': '%s', 'msg': 'JSON decode error', 'input': '<dict of 0 "
-               "items>', "
-               "'ctx': {'error': 'Expecting value'}}",
-               place);
+    buf_printf(
+        &refusal->message,
+        "1 validation error:\n  {'type': 'json_invalid', 'loc': '%s', 'msg': 'JSON decode error', 'input': '<dict of 0 "
+        "items>', "
+        "'ctx': {'error': 'Expecting value'}}",
+        place);
     return false;
 }
