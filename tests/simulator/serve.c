@@ -409,6 +409,11 @@ static void infer(struct conn *conn, bool render)
             goto out;
     } else if (s->phase == PHASE_ENCODE) {
         add_embeddings(&s->reply, &media);
+    } else if (options.kv == KV_MODE_NIXL && books_fetches_nothing(ask.kv)) {
+        /* An assertion of the NIXL scheduler (docs/engine.md): the engine does not survive it, worker-sim does. */
+        answer_error(conn, TEXT("EngineCore encountered an issue. See stack trace (above) for the root cause."),
+                     "InternalServerError", NULL, 500);
+        goto out;
     } else if (books_collect(ask.kv, &ask.prompt)) {
         fill_transferred(s);
     }
