@@ -4,6 +4,7 @@ import pytest
 
 import asks
 import wire
+from conftest import started
 
 MODES = {
     "whole": {},
@@ -95,3 +96,18 @@ def test_a_refusal_is_the_engines_own(fleet, matching, api, more):
 
     assert (ours.status, ours.body) == (theirs.status, theirs.body)
     assert ours.status >= 400
+
+
+@pytest.fixture(scope="module")
+def decode_alone(fleet, tmp_path_factory):
+    yield from started(tmp_path_factory.mktemp("decode-alone"), fleet.url("gateway"), steps=("decode",))
+
+
+@pytest.mark.parametrize("api", asks.APIS, ids=repr)
+def test_without_a_prefill_decode_computes_for_itself_and_lives(fleet, decode_alone, books, api):
+    """vLLM's decode dies if it is told to fetch KV and not from where."""
+    body = api.body(tokens=300)
+    ours, theirs = wire.post(decode_alone.url, api.path, body), wire.post(fleet.url("decode"), api.path, body)
+
+    assert asks.normal(api, ours) == asks.normal(api, theirs)
+    assert books.moved()["transfers"] == 0
