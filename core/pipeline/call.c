@@ -27,15 +27,9 @@ static coord_status cancelled(struct coord_call *call)
     return COORD_CANCELLED;
 }
 
-/* The first answer wins: a worker's does not get into one that a step has begun. */
-static bool is_answered(const struct coord_request *request)
-{
-    return request->answer_begun || request->chain.head_entered;
-}
-
 static coord_status begin(struct coord_call *call, enum call_mode mode)
 {
-    if (call->started || (mode == CALL_RELAY && is_answered(call->request)))
+    if (call->started || call->cancelled || (mode == CALL_RELAY && request_answered(call->request)))
         return COORD_STATE;
     if (call->request->cancelled)
         return COORD_CANCELLED;
@@ -149,7 +143,7 @@ coord_status coord_call_relay(coord_call *call)
         return COORD_STATE;
     if (call->request->cancelled)
         return cancelled(call);
-    if (is_answered(call->request)) {
+    if (request_answered(call->request)) {
         coord_call_cancel(call);
         return COORD_STATE;
     }

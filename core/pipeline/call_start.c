@@ -68,7 +68,7 @@ static coord_slice leg_target(const struct coord_call *call, const struct upstre
         memcpy(target, prefix.data, prefix.size);
     memcpy(target + prefix.size, call->path.data, call->path.size);
     if (query) {
-        target[prefix.size + call->path.size] = '?';
+        target[prefix.size + call->path.size] = memchr(call->path.data, '?', call->path.size) ? '&' : '?';
         memcpy(target + prefix.size + call->path.size + 1, request->query.data, request->query.size);
     }
     return (coord_slice){target, size};

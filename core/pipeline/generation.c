@@ -167,10 +167,9 @@ static void create_step(struct construction *build, const struct step_entry *ent
     step->created =
         !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
     if (!step->created)
-        complain(build->complaints, COMPLAINT_ERROR, entry->at, "step %.*s: %.*s", COORD_FMT(entry->id),
-                 COORD_FMT(error.message.size ? buffer_slice(&error.message)
-                                              : coord_slice_of("create failed without saying why")));
-    buffer_release(&error.message);
+        complain(build->complaints, COMPLAINT_ERROR, error.at.file ? error.at : entry->at, "step %.*s: %.*s",
+                 COORD_FMT(entry->id), COORD_FMT(error_message(&error, "create failed without saying why")));
+    error_release(&error);
 }
 
 static void add_metrics(struct step *step)
@@ -368,13 +367,12 @@ bool generation_start(struct generation *generation, struct complaints *complain
 
         if (step->kind->type.start && step->kind->type.start(step->state, &error) != COORD_OK) {
             complain(complaints, COMPLAINT_ERROR, at, "step %s: %.*s", step->id,
-                     COORD_FMT(error.message.size ? buffer_slice(&error.message)
-                                                  : coord_slice_of("start failed without saying why")));
-            buffer_release(&error.message);
+                     COORD_FMT(error_message(&error, "start failed without saying why")));
+            error_release(&error);
             stop_steps(generation);
             return false;
         }
-        buffer_release(&error.message);
+        error_release(&error);
         step->started = true;
     }
     return true;
@@ -480,15 +478,23 @@ coord_status coord_upstream_open(const coord_config *config, const char *param, 
     return COORD_OK;
 }
 
-static coord_status unknown_connector(const struct construction *build, const char *param, coord_slice name,
-                                      int32_t kind, coord_error *error)
+/* Told where the name stands: with the step, in the pipeline section, or in the environment. */
+static coord_status unknown_connector(const struct construction *build, const struct value *value, int32_t kind,
+                                      coord_error *error)
 {
+    const struct registry *registry = build->generation->registry;
+    const char *near = registry_nearest_connector(registry, kind, value->text);
     struct buffer list = {.limit = 1024};
 
-    for (const struct connector_kind *known = build->generation->registry->connectors; known; known = known->next)
+    if (value->source > VALUE_DEFAULT)
+        error->at = value->at;
+    if (near)
+        return coord_error_set(error, "unknown %s \"%.*s\": did you mean \"%s\"?", value->param->name,
+                               COORD_FMT(value->text), near);
+    for (const struct connector_kind *known = registry->connectors; known; known = known->next)
         if (known->type.kind == kind && !buffer_printf(&list, "%s%s", list.size ? ", " : "", known->type.name))
             break;
-    coord_error_set(error, "unknown %s \"%.*s\"; loaded are: %.*s", param, COORD_FMT(name),
+    coord_error_set(error, "unknown %s \"%.*s\"; loaded are: %.*s", value->param->name, COORD_FMT(value->text),
                     COORD_FMT(list.size ? buffer_slice(&list) : coord_slice_of("none")));
     buffer_release(&list);
     return COORD_FAIL;
@@ -503,11 +509,15 @@ coord_status coord_connector_open(const coord_config *config, const char *param,
     size_t at = 1;
     size_t which = kind == COORD_CONNECTOR_EC;
 
+    if (strcmp(param, CONNECTOR_PARAMS[which].param) != 0 || CONNECTOR_PARAMS[which].kind != kind)
+        return coord_error_set(error,
+                               "%s is no param that names a connector of kind %d; call it kv_connector or "
+                               "ec_connector",
+                               param, kind);
     if (coord_config_string(config, param, &name) != COORD_OK)
         return coord_error_set(error, "%s is not declared as a string param of this step, or has no value", param);
-    if (!build->kinds[which] || build->kinds[which]->type.kind != kind ||
-        !coord_slice_is(name, build->kinds[which]->type.name))
-        return unknown_connector(build, param, name, kind, error);
+    if (!build->kinds[which] || !coord_slice_is(name, build->kinds[which]->type.name))
+        return unknown_connector(build, config_find(config, param), kind, error);
     if (which == 1 && build->kinds[0])
         at++;
     made = arena_alloc(&build->generation->arena, sizeof *made);

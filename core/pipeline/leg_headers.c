@@ -92,16 +92,28 @@ bool leg_headers_passthrough(struct headers *to, const struct headers *from, con
     return copy_without(to, from, PASSTHROUGH, settings, NULL, 0);
 }
 
-static bool add_trace(struct headers *to, const struct coord_request *request)
+struct trace_context leg_headers_read_trace(const struct headers *from, coord_slice *tracestate)
+{
+    static const coord_slice name = COORD_SLICE("traceparent");
+    const struct header *parent = headers_find(from, name);
+    const struct header *state = headers_find(from, (coord_slice)COORD_SLICE("tracestate"));
+    struct trace_context trace = {0};
+
+    if (parent && headers_count(from, name) == 1)
+        trace = trace_parse(parent->value);
+    *tracestate = trace.valid && state ? state->value : (coord_slice){0};
+    return trace;
+}
+
+bool leg_headers_add_trace(struct headers *to, const struct trace_context *trace, coord_slice tracestate)
 {
     char parent[56];
 
-    if (!request->trace.valid)
+    if (!trace->valid)
         return true;
-    trace_format_child(&request->trace, parent);
+    trace_format_child(trace, parent);
     return headers_add(to, (coord_slice)COORD_SLICE("traceparent"), (coord_slice){parent, sizeof parent - 1}) &&
-           (request->tracestate.size == 0 ||
-            headers_add_borrowed(to, (coord_slice)COORD_SLICE("tracestate"), request->tracestate));
+           (tracestate.size == 0 || headers_add_borrowed(to, (coord_slice)COORD_SLICE("tracestate"), tracestate));
 }
 
 bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id,
@@ -117,7 +129,8 @@ bool leg_headers_owned(struct headers *to, const struct coord_request *request, 
     if (request->decision_id[0] && !headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-llm-d-revision-decision-id"),
                                                          coord_slice_of(request->decision_id)))
         return false;
-    return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), id) && add_trace(to, request);
+    return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), id) &&
+           leg_headers_add_trace(to, &request->trace, request->tracestate);
 }
 
 static bool add_unless_set(struct headers *headers, const char *name, const char *value)

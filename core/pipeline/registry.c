@@ -11,6 +11,8 @@ enum {
     PARAM_MINIMUM = END_OF(coord_param, choices),
 };
 
+enum { COMPARED_NAMES = 256 };
+
 void registry_init(struct registry *registry) { *registry = (struct registry){0}; }
 
 void registry_release(struct registry *registry)
@@ -37,11 +39,22 @@ const struct connector_kind *registry_connector(const struct registry *registry,
 
 const char *registry_nearest_step(const struct registry *registry, coord_slice name)
 {
-    const char *names[256];
+    const char *names[COMPARED_NAMES];
     size_t count = 0;
 
-    for (const struct step_kind *kind = registry->steps; kind && count < 256; kind = kind->next)
+    for (const struct step_kind *kind = registry->steps; kind && count < COMPARED_NAMES; kind = kind->next)
         names[count++] = kind->type.name;
+    return nearest_name(name, names, count);
+}
+
+const char *registry_nearest_connector(const struct registry *registry, int32_t kind_of, coord_slice name)
+{
+    const char *names[COMPARED_NAMES];
+    size_t count = 0;
+
+    for (const struct connector_kind *kind = registry->connectors; kind && count < COMPARED_NAMES; kind = kind->next)
+        if (kind->type.kind == kind_of)
+            names[count++] = kind->type.name;
     return nearest_name(name, names, count);
 }
 

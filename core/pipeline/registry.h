@@ -50,7 +50,8 @@ coord_status registry_add(struct registry *registry, const char *file, const coo
 
 const struct step_kind *registry_step(const struct registry *registry, coord_slice name);
 const struct connector_kind *registry_connector(const struct registry *registry, int32_t kind, coord_slice name);
-/* Nearest type name for "did you mean", or NULL. */
+/* Nearest name for "did you mean", or NULL. */
 const char *registry_nearest_step(const struct registry *registry, coord_slice name);
+const char *registry_nearest_connector(const struct registry *registry, int32_t kind, coord_slice name);
 
 #endif

@@ -6,6 +6,7 @@
 #include "pipeline/cors.h"
 #include "pipeline/executor.h"
 #include "pipeline/ids.h"
+#include "pipeline/leg_headers.h"
 #include "pipeline/stateful.h"
 #include "pipeline/worker.h"
 #include "response/usage_writer.h"
@@ -107,19 +108,6 @@ static struct coord_request *make(struct worker *worker, const struct api *api, 
     return request;
 }
 
-static void read_trace(struct coord_request *request)
-{
-    static const coord_slice name = COORD_SLICE("traceparent");
-    const struct header *field = headers_find(&request->headers, name);
-    const struct header *state = headers_find(&request->headers, (coord_slice)COORD_SLICE("tracestate"));
-
-    if (!field || headers_count(&request->headers, name) != 1)
-        return;
-    request->trace = trace_parse(field->value);
-    if (request->trace.valid && state)
-        request->tracestate = state->value;
-}
-
 struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api,
                                   coord_slice id)
 {
@@ -134,7 +122,7 @@ struct coord_request *request_new(struct worker *worker, struct exchange *exchan
     id_fresh(request->decision_id);
     if (!headers_copy(&request->headers, exchange_headers(exchange)))
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
-    read_trace(request);
+    request->trace = leg_headers_read_trace(&request->headers, &request->tracestate);
     request->model_label = metrics_model_label((coord_slice){0});
     coord_metric_add(families()->request_running, 1, &request->model_label);
     return request;

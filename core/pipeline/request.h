@@ -104,7 +104,7 @@ struct coord_request {
     char *received_memory;
     coord_document *body;
     struct trace_context trace;
-    coord_slice tracestate, baggage;
+    coord_slice tracestate;
     char decision_id[37];
 
     coord_slice token_ids;
@@ -180,10 +180,11 @@ void request_answer_failure(struct coord_request *request);
 /* The client has gone, or the process stops. Wakes what is parked. */
 void request_cancel(struct coord_request *request, enum cancel_reason reason);
 
-/* True when it is too late for another head. */
+/* True when it is too late for a head (the first answer wins), or nobody is there to get one. */
 static inline bool request_answered(const struct coord_request *request)
 {
-    return request->chain.head_entered || (request->answer_begun && !request->early) || request->answer_over;
+    return request->background || request->chain.head_entered || (request->answer_begun && !request->early) ||
+           request->answer_over;
 }
 
 /* The exchange is over: its pointer is not valid any more. */

@@ -43,8 +43,13 @@ static void what_is_wrong_is_named_with_its_position(void **state)
         {"unknown connector",
          "gateway: {address: 'http://x'}\npipeline:\n  kv_connector: kv-nixxl\n  steps:\n    - type: prefill\n    - "
          "type: decode\n",
-         ":",
-         {"kv-nixxl", "kv-nixl"}},
+         ":3:17: ",
+         {"step prefill: unknown kv_connector \"kv-nixxl\": did you mean \"kv-nixl\"?", "step decode: "}},
+        {"unknown connector of one step",
+         "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: decode\n      params: {kv_connector: "
+         "kv-nothing-like-it}\n",
+         ":5:30: ",
+         {"kv-nothing-like-it", "loaded are: ", "kv-shared-storage"}},
         {"a missing required param",
          "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: render\n    - type: decode\n",
          ":4:",
@@ -221,6 +226,24 @@ static void a_port_in_use_and_a_bad_environment_are_told(void **state)
     text_free(&output);
 }
 
+static void the_shipped_configurations_are_good(void **state)
+{
+    static const char here[] = "tests/e2e/test_cli.c";
+    static const char *const names[] = {"coordinator.yaml", "minimal.yaml", "demo.yaml"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct text output = {0};
+        char path[1024];
+
+        snprintf(path, sizeof path, "%.*sconfigs/%s", (int)(sizeof __FILE__ - sizeof here), __FILE__, names[i]);
+        if (check(path, &output) != 0)
+            fail_msg("%s: %s", names[i], output.data);
+        assert_contains(output.data, "0 warnings");
+        text_free(&output);
+    }
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -248,6 +271,7 @@ int main(void)
         TEST(exit_codes_are_as_documented),
         TEST(every_scalar_key_has_an_environment_variable_and_flags_beat_it),
         TEST(a_port_in_use_and_a_bad_environment_are_told),
+        TEST(the_shipped_configurations_are_good),
     };
 
     harness_select();
