@@ -244,7 +244,9 @@ bool request_open(struct coord_request *request)
     if (request->failure.class != ERROR_NONE)
         return false;
     request->body = coord_document_parse_new(request->received, &offset, &reason);
-    if (!request->body)
+    if (!request->body && reason == document_no_memory)
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+    else if (!request->body)
         fail_json(request, offset, reason);
     else if (coord_document_type(request->body, "") != COORD_JSON_OBJECT)
         request_fail(request, ERROR_BAD_REQUEST, 400, "invalid_json", "the request body must be a JSON object");
