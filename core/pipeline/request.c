@@ -458,6 +458,8 @@ bool coord_request_stream(const coord_request *request) { return request->stream
 
 int32_t coord_request_api(const coord_request *request) { return request->api->id; }
 
+coord_slice coord_request_api_label(const coord_request *request) { return coord_slice_of(request->api->name); }
+
 coord_slice coord_request_path(const coord_request *request) { return request->path; }
 
 coord_slice coord_request_query(const coord_request *request) { return request->query; }

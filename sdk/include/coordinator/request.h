@@ -32,6 +32,9 @@ COORD_API coord_slice coord_request_query(const coord_request *request); /* with
 /* The model as a metric label: at most 1,000 distinct ones a process, then "other"; "unknown" when absent. Lives as long as the process. */
 COORD_API coord_slice coord_request_model_label(const coord_request *request);
 
+/* The API as the core's metrics and log lines call it: "chat_completions", …, "vllm_generate". Lives as long as the process. */
+COORD_API coord_slice coord_request_api_label(const coord_request *request);
+
 /* The client's header: first value of that name (case does not matter). COORD_OK or COORD_ABSENT. */
 COORD_API coord_status coord_request_header(const coord_request *request, const char *name,
                                             coord_slice *value) COORD_MUST_CHECK;
