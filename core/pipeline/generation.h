@@ -40,7 +40,7 @@ struct step {
     bool created, started;
     struct coord_connector *connectors;
     struct coord_config config;
-    struct metric_series *duration, *running, *upstreams;
+    struct metric_series *duration;
 };
 
 /* A reactor's part of a generation. */
@@ -60,7 +60,6 @@ struct generation {
     unsigned upstream_count;
     struct coord_upstream *gateway;
     struct generation_local local[MAX_REACTORS];
-    uint64_t number;
 };
 
 /*

@@ -425,12 +425,11 @@ void request_fiber_done(struct coord_request *request)
     finish_if_over(request);
 }
 
-struct coord_request *request_background(struct coord_request *of, struct detached *work)
+struct coord_request *request_background(struct coord_request *of)
 {
     struct worker *worker = of->worker;
     struct coord_request *request;
 
-    (void)work;
     if (worker->background_count >= BACKGROUND_LIMIT)
         return NULL;
     request = make(worker, of->api, of->id);
