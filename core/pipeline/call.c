@@ -169,21 +169,31 @@ coord_status coord_call_proxy(coord_call *call)
     return status == COORD_OK ? finish_relay(call) : status;
 }
 
+/* What comes while the step works on it, perhaps parked, goes into the other buffer. */
+static void give_out(struct coord_call *call, coord_slice *piece)
+{
+    struct buffer empty = call->given;
+
+    buffer_clear(&empty, KEPT_BUFFER);
+    call->given = call->body;
+    call->body = empty;
+    *piece = buffer_slice(&call->given);
+}
+
 coord_status coord_call_read(coord_call *call, coord_slice *piece)
 {
     if (!call->head_seen || (call->mode != CALL_HOLD && call->mode != CALL_READ))
         return COORD_STATE;
-    if (call->mode == CALL_READ) /* what was given out last time */
-        buffer_clear(&call->body, KEPT_BUFFER);
     call->mode = CALL_READ;
     unpause(call);
     while (call->body.size == 0 && !call->ended && !call->request->cancelled)
         request_park(call->request);
     if (call->request->cancelled)
         return cancelled(call);
-    *piece = buffer_slice(&call->body);
-    if (piece->size > 0)
+    if (call->body.size > 0) {
+        give_out(call, piece);
         return COORD_OK;
+    }
     return call->outcome == LEG_COMPLETE ? COORD_END : call_fail_transport(call);
 }
 
@@ -192,6 +202,7 @@ coord_status coord_call_discard(coord_call *call)
     if (!call->head_seen || call->mode == CALL_RELAY)
         return COORD_STATE;
     buffer_release(&call->body);
+    buffer_release(&call->given);
     call->mode = CALL_DISCARD;
     unpause(call);
     while (!call->ended && !call->request->cancelled)

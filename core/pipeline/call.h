@@ -43,7 +43,8 @@ struct coord_call {
     int32_t status;
     struct headers answer_headers;
     int64_t answer_length;
-    struct buffer body; /* COLLECT; HOLD and READ: what has come and was not taken */
+    struct buffer body;  /* COLLECT; HOLD and READ: what has come and was not taken */
+    struct buffer given; /* READ: what was taken last */
     size_t discarded;
     bool too_large;
     bool paused;

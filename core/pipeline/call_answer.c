@@ -135,4 +135,5 @@ void call_release(struct coord_call *call)
     coord_document_free(call->document);
     coord_document_free(call->answer);
     buffer_release(&call->body);
+    buffer_release(&call->given);
 }

@@ -66,7 +66,7 @@ static int native_machine(void)
 static coord_status check_elf(int fd, const char *file, coord_plugin_note *note, struct buffer *reason)
 {
     coord_status status = COORD_OK;
-    GElf_Ehdr header;
+    GElf_Ehdr header = {0};
     Elf *elf;
 
     elf_version(EV_CURRENT);

@@ -251,6 +251,8 @@ static bool refuse(struct visit *visit)
 
     if (headers_find(exchange_headers(exchange), (coord_slice)COORD_SLICE("upgrade")))
         front_answer_error(visit, 501, NULL, NULL, "protocol upgrades are not supported");
+    else if (!header_name_valid(exchange_method(exchange)))
+        front_answer_error(visit, 400, "invalid_request", NULL, "the request method is not a token");
     else if (!path_target_valid(target))
         front_answer_error(visit, 400, "invalid_request", NULL,
                            "the request target holds bytes that may not stand there");

@@ -1,6 +1,7 @@
 /* See request.h. Making, opening, failing and finishing a request; running it is the executor's. */
 #include "pipeline/request.h"
 
+#include "json/members.h"
 #include "pipeline/call.h"
 #include "pipeline/cors.h"
 #include "pipeline/executor.h"
@@ -161,25 +162,30 @@ static bool check_members(struct coord_request *request, bool *owned)
     return true;
 }
 
-/* Removes engine-owned members of the object at `at` (decision 31). */
+static bool is_owned(void *context, coord_slice name)
+{
+    const struct guarded_member *member = guarded_member_find(name);
+
+    if (!member || !member->engine_owned)
+        return false;
+    coord_logf(context, COORD_LOG_DEBUG, "engine-owned member %.*s of the client's body removed", COORD_FMT(name));
+    return true;
+}
+
+/* Removes engine-owned members of the object at `at` (decision 31). Where that stands twice, a worker may read the other one. */
 static bool remove_owned(struct coord_request *request, const char *at)
 {
-    coord_slice key, value;
-    size_t cursor = 0;
+    coord_status status = document_remove_where(request->body, at, is_owned, request);
 
-    while (coord_document_next(request->body, at, &cursor, &key, &value) == COORD_OK) {
-        const struct guarded_member *member = guarded_member_find(key);
-        coord_slice name;
-
-        if (!member || !member->engine_owned)
-            continue;
-        name = arena_copy(&request->arena, key);
-        if (!name.data || coord_document_remove_all(request->body, at, name, NULL) != COORD_OK)
-            return false;
-        coord_logf(request, COORD_LOG_DEBUG, "engine-owned member %.*s of the client's body removed", COORD_FMT(name));
-        cursor = 0;
+    if (status == COORD_OK)
+        return true;
+    if (status == COORD_REPEATED) {
+        request_fail(request, ERROR_BAD_REQUEST, 400, NULL, "%s stands in the request more than once", at);
+        request->failure.param = at;
+    } else {
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
     }
-    return true;
+    return false;
 }
 
 static void read_stream(struct coord_request *request)
@@ -202,16 +208,14 @@ static void read_members(struct coord_request *request)
 
     if (!check_members(request, &owned))
         return;
+    if (coord_document_get_string(request->body, "/model", &model) == COORD_OK)
+        request->model = arena_copy(&request->arena, model);
     if (owned)
         removed = remove_owned(request, "");
     for (size_t i = 0; i < sizeof NESTED / sizeof *NESTED && removed; i++)
-        if (coord_document_type(request->body, NESTED[i]) == COORD_JSON_OBJECT)
-            removed = remove_owned(request, NESTED[i]);
-    if (!removed)
-        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
-    if (coord_document_get_string(request->body, "/model", &model) == COORD_OK)
-        request->model = arena_copy(&request->arena, model);
-    read_stream(request);
+        removed = remove_owned(request, NESTED[i]);
+    if (removed)
+        read_stream(request);
     if (request->failure.class == ERROR_NONE && request->api->id == COORD_API_RESPONSES)
         stateful_check(request);
 }
