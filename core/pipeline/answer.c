@@ -19,9 +19,10 @@ static coord_status own_head(coord_request *request, int32_t status, const char 
         return COORD_INVALID;
     headers_init(&given, &request->arena);
     headers_init(&list, &request->arena);
-    if (content_type && (!header_value_valid(coord_slice_of(content_type)) ||
-                         !headers_add(&given, (coord_slice)COORD_SLICE("Content-Type"), coord_slice_of(content_type))))
+    if (content_type && !header_value_valid(coord_slice_of(content_type)))
         return COORD_INVALID;
+    if (content_type && !headers_add(&given, (coord_slice)COORD_SLICE("Content-Type"), coord_slice_of(content_type)))
+        return COORD_NO_MEMORY;
     for (size_t i = 0; headers && headers[i] && headers[i + 1]; i += 2) {
         coord_slice name = coord_slice_of(headers[i]), value = coord_slice_of(headers[i + 1]);
 

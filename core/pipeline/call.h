@@ -33,7 +33,7 @@ struct coord_call {
     bool may_repeat, keep_failure, capture;
 
     enum call_mode mode;
-    bool started, ended, cancelled, head_seen, woke_for_head;
+    bool started, ended, cancelled, head_seen;
     bool relay_done; /* the answer went through the chain to its end, or was cut */
     unsigned attempts;
     struct leg *leg; /* running */

@@ -133,11 +133,6 @@ void executor_run(struct coord_request *request)
 
 /* ---- Background work ---- */
 
-struct running {
-    struct coord_request *request;
-    struct detached *work;
-};
-
 static void detached_main(void *argument)
 {
     struct coord_request *request = argument;
@@ -153,7 +148,7 @@ static void detached_main(void *argument)
 
 void executor_detach(struct coord_request *of, struct detached *work)
 {
-    struct coord_request *request = of->background ? NULL : request_background(of, work);
+    struct coord_request *request = of->background ? NULL : request_background(of);
 
     if (request) {
         request->detached = work;

@@ -41,7 +41,7 @@ struct step {
     bool created, started;
     struct coord_connector *connectors;
     struct coord_config config;
-    struct metric_series *duration, *running, *upstreams;
+    struct metric_series *duration;
 };
 
 /* One way through steps, for the requests that its conditions let in. */
@@ -71,7 +71,6 @@ struct generation {
     unsigned upstream_count;
     struct coord_upstream *gateway; /* the one called default, where passthrough goes; NULL: there is none */
     struct generation_local local[MAX_REACTORS];
-    uint64_t number;
 };
 
 /*

@@ -444,12 +444,11 @@ void request_fiber_done(struct coord_request *request)
     finish_if_over(request);
 }
 
-struct coord_request *request_background(struct coord_request *of, struct detached *work)
+struct coord_request *request_background(struct coord_request *of)
 {
     struct worker *worker = of->worker;
     struct coord_request *request;
 
-    (void)work;
     if (worker->background_count >= BACKGROUND_LIMIT)
         return NULL;
     request = make(worker, of->api, of->id);
@@ -477,6 +476,8 @@ coord_slice coord_request_model_label(const coord_request *request) { return req
 bool coord_request_stream(const coord_request *request) { return request->stream; }
 
 int32_t coord_request_api(const coord_request *request) { return request->api->id; }
+
+coord_slice coord_request_api_label(const coord_request *request) { return coord_slice_of(request->api->name); }
 
 coord_slice coord_request_path(const coord_request *request) { return request->path; }
 

@@ -161,7 +161,6 @@ struct coord_request {
     bool complete; /* the exchange was handed out whole */
     uint64_t bytes_in, bytes_out;
     struct detached *detached;
-    struct metric_series *running;
 };
 
 /* Makes a request for an exchange whose head has come. NULL when memory is short. */
@@ -215,7 +214,7 @@ coord_status request_fail(struct coord_request *request, enum error_class class,
 
 struct leg_record *request_leg(struct coord_request *request, const char *name);
 
-/* Wraps up what a background piece of work needs: a request without client. NULL: memory is short. */
-struct coord_request *request_background(struct coord_request *of, struct detached *work);
+/* A request without client for background work of another, which is ending. NULL: memory is short, or too much of it runs. */
+struct coord_request *request_background(struct coord_request *of);
 
 #endif

@@ -388,13 +388,11 @@ static void log_start(const struct service *service)
         7);
 }
 
-coord_status service_start(struct service *service, struct registry *registry, struct generation *generation_take,
-                           struct buffer *reason)
+coord_status service_start(struct service *service, struct generation *generation_take, struct buffer *reason)
 {
     const struct settings *settings = generation_take->settings;
 
-    *service = (struct service){
-        .registry = registry, .settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
+    *service = (struct service){.settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
     log_set_request_id(coord_request_id);
     pthread_mutex_init(&service->lock, NULL);
     pthread_cond_init(&service->changed, NULL);

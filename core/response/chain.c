@@ -108,7 +108,6 @@ static void leave_head(struct chain *chain, struct coord_head *head)
         for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
             headers_remove(&head->headers, coord_slice_of(digests[i]));
     }
-    chain->head_left = true;
     chain->sink->head(chain->context, head);
 }
 

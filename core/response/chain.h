@@ -40,13 +40,13 @@ struct chain {
     struct coord_writer *writers; /* all, for freeing */
     bool reads_body;              /* any writer does */
     bool head_entered;
-    bool head_left;
     bool over; /* end, abort or an early finish has left the chain */
     bool finishing;
 };
 
 void chain_init(struct chain *chain, coord_request *request, struct arena *arena, const struct chain_sink *sink,
                 void *context);
+/* `type` is copied as far as its size goes. COORD_OK; COORD_STATE: too late; COORD_NO_MEMORY. */
 coord_status chain_wrap(struct chain *chain, const coord_writer_type *type, void *state);
 /* A place to come back to: chain_unwrap frees every writer that was wrapped since. Before the head only. */
 struct coord_writer *chain_mark(const struct chain *chain);

@@ -145,6 +145,10 @@ static void exit_codes_are_as_documented(void **state)
         {0, {program, "steps", "prefill"}, "kv_connector"},
         {0, {program, "steps", "prefill", "--json"}, "\"default\""},
         {2, {program, "steps", "prefil"}, "prefill"},
+        {2, {program, "steps", "kv-nixxl"}, "did you mean \"kv-nixl\""},
+        {2, {program, "steps", "prefill", "decode"}, "usage"},
+        {2, {program, "steps", "--config", warned}, "nonsense"},
+        {0, {program, "steps", "--config", warned, "--allow-unknown-keys"}, "nonsense"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int code = run_program(rows[i].arguments, NULL, &output);
@@ -155,6 +159,22 @@ static void exit_codes_are_as_documented(void **state)
                      code, rows[i].code, output.data);
         assert_contains(output.data, rows[i].part);
     }
+    text_free(&output);
+}
+
+static void a_start_that_fails_is_told_once_and_with_its_reason(void **state)
+{
+    struct text output = {0};
+    char path[128];
+
+    (void)state;
+    write_file("good.yaml", "nonsense: 1\nserver: {listen_addr: '127.0.0.1:0', metrics_port: 0}\n" GOOD_TAIL, path);
+    assert_int_equal(run_program((const char *const[]){coordinator_program(), "serve", "--config", path,
+                                                       "--allow-unknown-keys", "--pid-file", "/nowhere/at/all", NULL},
+                                 NULL, &output),
+                     1);
+    assert_contains(output.data, "the process id cannot be written to --pid-file /nowhere/at/all: No such file");
+    assert_null(strstr(strstr(output.data, "nonsense") + 1, "nonsense"));
     text_free(&output);
 }
 
@@ -269,6 +289,7 @@ int main(void)
         TEST(what_is_wrong_is_named_with_its_position),
         TEST(everything_wrong_is_told_at_once),
         TEST(exit_codes_are_as_documented),
+        TEST(a_start_that_fails_is_told_once_and_with_its_reason),
         TEST(every_scalar_key_has_an_environment_variable_and_flags_beat_it),
         TEST(a_port_in_use_and_a_bad_environment_are_told),
         TEST(the_shipped_configurations_are_good),

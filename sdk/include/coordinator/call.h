@@ -53,7 +53,7 @@ COORD_API coord_call *coord_call_gateway_new(coord_request *request, const char 
 
 /*
  * A leg to an upstream of the step's own. `forward_headers`: the client's headers without credentials (`authorization`, `cookie`), which
- * coord_call_set_header may add; false: none but content-type, x-request-id and trace context.
+ * coord_call_set_header may add; false: none but content-type, x-request-id and trace context. Otherwise as coord_call_gateway_new. [fiber]
  */
 COORD_API coord_call *coord_call_upstream_new(coord_request *request, const char *name, coord_upstream *upstream,
                                               bool forward_headers) COORD_MUST_CHECK;
@@ -86,7 +86,7 @@ COORD_API coord_status coord_call_capture_headers(coord_call *call);
 
 /* Runs it to the end of its answer. COORD_OK (any status), COORD_FAIL, COORD_CANCELLED. Parks. [fiber] */
 COORD_API coord_status coord_call_run(coord_call *call) COORD_MUST_CHECK;
-/* Runs `count` calls, at most `parallel` at a time. COORD_OK when each got an answer that is 200; else the first failure decides, the others are cancelled. Parks. */
+/* Runs `count` calls, at most `parallel` (0: 1) at a time. COORD_OK when each got an answer that is 200; else the first failure decides, the others are cancelled. Parks. */
 COORD_API coord_status coord_calls_run(coord_call *const *calls, size_t count, uint32_t parallel) COORD_MUST_CHECK;
 
 /* Starts it and parks until its head is there. COORD_OK, COORD_FAIL, COORD_CANCELLED. */
@@ -104,9 +104,9 @@ COORD_API coord_status coord_call_discard(coord_call *call) COORD_MUST_CHECK;
 /* Closes its connection at once; one that has not begun never will (COORD_STATE). Never parks. */
 COORD_API void coord_call_cancel(coord_call *call);
 
-/* What came. Status 0: no answer. */
+/* What came. Never parks. Status 0: no answer. */
 COORD_API int32_t coord_call_status(const coord_call *call);
-COORD_API coord_slice coord_call_body(const coord_call *call); /* after coord_call_run */
+COORD_API coord_slice coord_call_body(const coord_call *call); /* after coord_call_run; as long as the call */
 COORD_API coord_status coord_call_header(const coord_call *call, const char *name,
                                          coord_slice *value); /* COORD_OK or COORD_ABSENT; first value */
 /* The answer as a document (owned by the call); NULL when it is not JSON (`coord_call_fail_answer` then says so). */
