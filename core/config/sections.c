@@ -134,8 +134,8 @@ static const coord_param plugins[] = {
     {COORD_PARAM(STRING_LIST, "load", "further plugin files"), .fallback = "[]"},
 };
 
-static const char *const top_others[] = {"log",      "server",  "gateway", "pipeline",
-                                         "response", "runtime", "plugins", NULL};
+static const char *const top_others[] = {"log",       "server",   "gateway", "gateways", "pipeline",
+                                         "pipelines", "response", "runtime", "plugins",  NULL};
 static const char *const pipeline_others[] = {"steps", NULL};
 
 #define TABLE(rows) {rows, sizeof(rows) / sizeof *(rows), sizeof(coord_param)}

@@ -11,7 +11,7 @@ static coord_status own_head(coord_request *request, int32_t status, const char 
 {
     struct headers given, list;
 
-    if (request->cancelled)
+    if (request_stopped(request))
         return COORD_CANCELLED;
     if (request_answered(request))
         return COORD_STATE;
@@ -58,17 +58,17 @@ coord_status coord_answer_write(coord_request *request, coord_slice bytes)
 {
     const struct settings *settings = request->generation->settings;
 
-    if (request->cancelled)
+    if (request_stopped(request))
         return COORD_CANCELLED;
     if (!request->chain.head_entered || request->chain.over || request->chain.finishing)
         return COORD_STATE;
     chain_data(&request->chain, bytes);
     request->waiting_for_drain = true;
-    while (!request->cancelled && request->exchange &&
+    while (!request_stopped(request) && request->exchange &&
            exchange_queued(request->exchange) >= settings->response.buffer_high)
         request_park(request);
     request->waiting_for_drain = false;
-    return request->cancelled ? COORD_CANCELLED : COORD_OK;
+    return request_stopped(request) ? COORD_CANCELLED : COORD_OK;
 }
 
 coord_status coord_answer_end(coord_request *request)

@@ -41,7 +41,7 @@ coord_call *coord_call_gateway_new(coord_request *request, const char *name, con
         return NULL;
     call->gateway = true;
     call->phase = phase;
-    call->upstream = request->generation->gateway;
+    call->upstream = request->pipeline->gateway;
     if (!leg_headers_base(request) || !borrow_headers(call, &request->base, true) ||
         !borrow_headers(call, &request->relayed, true)) {
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");

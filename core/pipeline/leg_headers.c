@@ -56,6 +56,15 @@ bool leg_header_is_credential(coord_slice name) { return (owned(name) & CREDENTI
 
 bool leg_header_is_the_cores(coord_slice name) { return (owned(name) & STEP) != 0; }
 
+/* Of any gateway: a client may name the phase of none. */
+static bool is_phase_header(coord_slice name, const struct settings *settings)
+{
+    for (size_t i = 0; i < settings->gateway_count; i++)
+        if (listed(name, settings->gateways[i]->phase_headers, settings->gateways[i]->phase_header_count))
+            return true;
+    return false;
+}
+
 /* Copies the list without fields owned `where`, phase headers and `also`; the slices are borrowed from `from`. */
 static bool copy_without(struct headers *to, const struct headers *from, unsigned where,
                          const struct settings *settings, const coord_slice *also, size_t also_count)
@@ -63,8 +72,7 @@ static bool copy_without(struct headers *to, const struct headers *from, unsigne
     for (size_t i = 0; i < from->count; i++) {
         const struct header *field = &from->list[i];
 
-        if ((owned(field->name) & where) ||
-            listed(field->name, settings->gateway.phase_headers, settings->gateway.phase_header_count) ||
+        if ((owned(field->name) & where) || is_phase_header(field->name, settings) ||
             listed(field->name, also, also_count))
             continue;
         if (!headers_add_borrowed(to, field->name, field->value))
@@ -77,13 +85,13 @@ static bool copy_without(struct headers *to, const struct headers *from, unsigne
 bool leg_headers_base(struct coord_request *request)
 {
     const struct settings *settings = request->generation->settings;
+    const struct pipeline_settings *pipeline = request->pipeline->settings;
 
     if (request->base_made)
         return true;
     headers_init(&request->base, &request->arena);
-    request->base_made =
-        copy_without(&request->base, &request->headers, PIPELINE, settings, settings->pipeline.forward_response_headers,
-                     settings->pipeline.forward_response_header_count);
+    request->base_made = copy_without(&request->base, &request->headers, PIPELINE, settings,
+                                      pipeline->forward_response_headers, pipeline->forward_response_header_count);
     return request->base_made;
 }
 
@@ -119,10 +127,10 @@ bool leg_headers_add_trace(struct headers *to, const struct trace_context *trace
 bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id,
                        coord_slice parent)
 {
-    const struct settings *settings = request->generation->settings;
+    const struct gateway_settings *gateway = request->pipeline->settings->gateway;
 
-    for (size_t i = 0; phase && i < settings->gateway.phase_header_count; i++)
-        if (!headers_add_borrowed(to, settings->gateway.phase_headers[i], coord_slice_of(phase)))
+    for (size_t i = 0; phase && i < gateway->phase_header_count; i++)
+        if (!headers_add_borrowed(to, gateway->phase_headers[i], coord_slice_of(phase)))
             return false;
     if (parent.size > 0 && !headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-llm-d-parent-request-id"), parent))
         return false;

@@ -277,6 +277,11 @@ void passthrough_start(struct visit *visit)
 
     if (refuse(visit))
         return;
+    if (!generation->gateway) {
+        front_answer_error(visit, 404, NULL, NULL,
+                           "this path is no API of ours, and there is no default gateway to pass it to");
+        return;
+    }
     self = arena_alloc(arena, sizeof *self);
     memory = arena_alloc(arena, leg_size());
     headers_init(&headers, arena);

@@ -3,6 +3,7 @@
 
 #include "json/members.h"
 #include "pipeline/call.h"
+#include "pipeline/composition.h"
 #include "pipeline/cors.h"
 #include "pipeline/executor.h"
 #include "pipeline/ids.h"
@@ -200,6 +201,16 @@ static void read_stream(struct coord_request *request)
     request->failure.param = "/stream";
 }
 
+static void find_pipeline(struct coord_request *request)
+{
+    request->pipeline = composition_pipeline(request->generation, request);
+    if (request->pipeline)
+        return;
+    request_fail(request, ERROR_BAD_REQUEST, 404, "model_not_found", "no pipeline serves the model \"%.*s\" on %s",
+                 COORD_FMT(request->model), request->api->path);
+    request->failure.param = "/model";
+}
+
 static void read_members(struct coord_request *request)
 {
     static const char *const NESTED[] = {"/vllm_xargs", "/sampling_params/extra_args"};
@@ -218,6 +229,8 @@ static void read_members(struct coord_request *request)
         read_stream(request);
     if (request->failure.class == ERROR_NONE && request->api->id == COORD_API_RESPONSES)
         stateful_check(request);
+    if (request->failure.class == ERROR_NONE)
+        find_pipeline(request);
 }
 
 bool request_open(struct coord_request *request)
@@ -231,7 +244,9 @@ bool request_open(struct coord_request *request)
     if (request->failure.class != ERROR_NONE)
         return false;
     request->body = coord_document_parse_new(request->received, &offset, &reason);
-    if (!request->body)
+    if (!request->body && reason == document_no_memory)
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+    else if (!request->body)
         fail_json(request, offset, reason);
     else if (coord_document_type(request->body, "") != COORD_JSON_OBJECT)
         request_fail(request, ERROR_BAD_REQUEST, 400, "invalid_json", "the request body must be a JSON object");
@@ -441,6 +456,7 @@ struct coord_request *request_background(struct coord_request *of)
         return NULL;
     worker->background_count++;
     request->generation = of->generation;
+    request->pipeline = of->pipeline;
     request->background = true;
     request->path = of->path;
     request->model = arena_copy(&request->arena, of->model);
@@ -557,13 +573,14 @@ void *coord_request_local(const coord_request *request)
 
 int64_t coord_request_time_left(const coord_request *request)
 {
-    (void)request; /* no step has a time limit of its own yet */
-    return INT64_MAX;
+    if (request->deadline_ns == 0)
+        return INT64_MAX;
+    return request->deadline_ns - reactor_now_fresh(request->worker->reactor);
 }
 
 coord_status coord_request_check(const coord_request *request)
 {
-    return request->cancelled ? COORD_CANCELLED : COORD_OK;
+    return request_stopped(request) ? COORD_CANCELLED : COORD_OK;
 }
 
 coord_status coord_request_wrap(coord_request *request, const coord_writer_type *type, void *state)

@@ -41,10 +41,10 @@ coord_status coord_sleep(coord_request *request, int64_t nanoseconds)
     struct alarm alarm;
 
     alarm_set(&alarm, request, nanoseconds > 0 ? nanoseconds : 0);
-    while (!alarm.rang && !request->cancelled)
+    while (!alarm.rang && !request_stopped(request))
         request_park(request);
     alarm_off(&alarm);
-    return request->cancelled ? COORD_CANCELLED : COORD_OK;
+    return request_stopped(request) ? COORD_CANCELLED : COORD_OK;
 }
 
 struct descriptor_wait {
@@ -100,11 +100,11 @@ coord_status coord_wait_fd(coord_request *request, int fd, int32_t events, int64
         return COORD_INVALID;
     }
     alarm_set(&alarm, request, timeout_ns);
-    while (!wait.ready && !alarm.rang && !request->cancelled)
+    while (!wait.ready && !alarm.rang && !request_stopped(request))
         request_park(request);
     alarm_off(&alarm);
     descriptor_unwatch(&wait);
-    if (request->cancelled)
+    if (request_stopped(request))
         return COORD_CANCELLED;
     if (!wait.ready)
         return COORD_END;
@@ -183,11 +183,11 @@ coord_status coord_event_wait(coord_event *event, int64_t timeout_ns)
 
     alarm_set(&alarm, request, timeout_ns);
     event->waiting = true;
-    while (!(posted = atomic_exchange(&event->posted, false)) && !alarm.rang && !request->cancelled)
+    while (!(posted = atomic_exchange(&event->posted, false)) && !alarm.rang && !request_stopped(request))
         request_park(request);
     event->waiting = false;
     alarm_off(&alarm);
-    if (request->cancelled)
+    if (request_stopped(request))
         return COORD_CANCELLED;
     return posted ? COORD_OK : COORD_END;
 }
@@ -224,14 +224,14 @@ coord_status coord_offload(coord_request *request, void (*function)(void *argume
                                 .function = function,
                                 .argument = argument};
 
-    if (request->cancelled)
+    if (request_stopped(request))
         return COORD_CANCELLED;
     if (!offload_submit(pool, request->worker->reactor, &blocking.job))
         return COORD_LIMIT;
     while (!blocking.over) {
-        if (request->cancelled && offload_cancel(pool, &blocking.job))
+        if (request_stopped(request) && offload_cancel(pool, &blocking.job))
             return COORD_CANCELLED;
         request_park(request);
     }
-    return request->cancelled || !blocking.job.ran ? COORD_CANCELLED : COORD_OK;
+    return request_stopped(request) || !blocking.job.ran ? COORD_CANCELLED : COORD_OK;
 }

@@ -2,8 +2,9 @@
  * The KV connector `kv-nixl`: decode pulls the KV cache from the prefill worker by NIXL.
  *
  * Prefill gets the six handshake members, its answer's kv_transfer_params reach decode byte for byte but for the two flags,
- * which are set here. With dp_size above 1 both legs are pinned to a data-parallel rank. Sources: reference steps 9.1, 9.4,
- * vLLM 0.32.0 on the wire (W3).
+ * which are set here. Where prefill named no blocks (it did not run, failed, or has no connector) decode is told to compute the prompt
+ * itself. With dp_size above 1 both legs are pinned to a data-parallel rank. Sources: reference steps 9.1, 9.4, vLLM 0.32.0 on
+ * the wire (W3), docs/engine.md.
  */
 #include <coordinator/plugin.h>
 
@@ -100,7 +101,7 @@ static uint64_t decode_rank(const struct kv_nixl *self, coord_request *request, 
     return hashed_rank(self, coord_request_id(request));
 }
 
-static coord_status set_flags(coord_document *body, const char *params_at)
+static coord_status set_flags(coord_document *body, const char *params_at, bool fetches)
 {
     char at[128];
     coord_status status;
@@ -108,7 +109,20 @@ static coord_status set_flags(coord_document *body, const char *params_at)
     snprintf(at, sizeof at, "%s/do_remote_decode", params_at);
     status = coord_document_set(body, at, (coord_slice)COORD_SLICE("false"));
     snprintf(at, sizeof at, "%s/do_remote_prefill", params_at);
-    return status == COORD_OK ? coord_document_set(body, at, (coord_slice)COORD_SLICE("true")) : status;
+    return status == COORD_OK ? coord_document_set(body, at, coord_slice_of(fetches ? "true" : "false")) : status;
+}
+
+/* A vLLM that is told to fetch and not which blocks dies of it (0.32.0, an assertion of its NIXL scheduler). */
+static bool names_blocks(coord_document *body, const char *params_at)
+{
+    char at[128];
+    int32_t type;
+
+    snprintf(at, sizeof at, "%s/remote_block_ids", params_at);
+    type = coord_document_type(body, at);
+    if (type == COORD_JSON_ARRAY)
+        return coord_document_count(body, at) > 0;
+    return type != COORD_JSON_ABSENT && type != COORD_JSON_NULL;
 }
 
 static coord_status prepare_decode(void *state, coord_request *request, coord_document *body, const char *params_at,
@@ -122,7 +136,7 @@ static coord_status prepare_decode(void *state, coord_request *request, coord_do
         params = coord_slice_of("{}");
     status = coord_document_set(body, params_at, params);
     if (status == COORD_OK)
-        status = set_flags(body, params_at);
+        status = set_flags(body, params_at, names_blocks(body, params_at));
     if (status == COORD_REPEATED)
         return coord_fail(request, 502, NULL, "prefill's kv_transfer_params hold a flag twice");
     if (status != COORD_OK)

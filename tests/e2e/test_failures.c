@@ -46,6 +46,30 @@ static void play_broken_decode(struct stage *stage)
     }
 }
 
+/* A vLLM decode worker dies of it (docs/engine.md); worker-sim answers 500. */
+static void decode_is_never_told_to_fetch_kv_from_nowhere(void **state)
+{
+    static const struct {
+        const char *name, *steps, *kv;
+    } rows[] = {
+        {"no prefill step", "    - type: decode\n", "nixl"},
+        {"a prefill that hands out nothing", NULL, "off"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct span params;
+
+        print_message("  %s\n", rows[i].name);
+        deploy(&(struct plan){.steps = rows[i].steps, .sim_flags = (const char *const[]){"--kv", rows[i].kv, NULL}});
+        assert_int_equal(fetch("POST", CHAT_PATH, "", CHAT)->answer.status, 200);
+        params = json_member(text_span(&transcript_find("decode", 0)->body), "kv_transfer_params");
+        assert_true(span_is(json_member(params, "do_remote_prefill"), "false"));
+        assert_true(span_is(json_member(params, "do_remote_decode"), "false"));
+        assert_int_equal(harness_end(state), 0);
+    }
+}
+
 static void a_stream_that_breaks_off_never_looks_complete(void **state)
 {
     static const struct {
@@ -368,6 +392,7 @@ static void a_worker_that_closes_idle_connections_is_no_502(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(decode_is_never_told_to_fetch_kv_from_nowhere),
         TEST(a_stream_that_breaks_off_never_looks_complete),
         TEST(a_whole_close_delimited_stream_is_a_success),
         TEST(the_error_event_can_be_turned_off),

@@ -35,7 +35,7 @@ static bool read_uint(struct text value, const char *place, bool *given, uint64_
     return true;
 }
 
-static bool read_stream_options(struct text value, struct ask *ask, struct refusal *refusal)
+static bool read_stream_options(const struct api *api, struct text value, struct ask *ask, struct refusal *refusal)
 {
     if (json_absent(value))
         return true;
@@ -47,7 +47,7 @@ static bool read_stream_options(struct text value, struct ask *ask, struct refus
         !read_bool(json_member(value, "continuous_usage_stats"), "body.stream_options.continuous_usage_stats",
                    &ask->continuous_usage, refusal))
         return false;
-    if (!ask->stream)
+    if (!ask->stream && api->options_need_stream)
         return refuse(refusal, 400, "BadRequestError", "stream_options",
                       "Stream options can only be defined when `stream=True`. (parameter=stream_options)");
     return true;
@@ -125,7 +125,7 @@ bool api_read(const struct api *api, const struct api_setting *setting, struct t
                              v[KV]);
     ask->kv = v[KV];
     return read_limits(api, body, ask, refusal) && read_bool(v[STREAM], "body.stream", &ask->stream, refusal) &&
-           (!api->takes_stream_options || read_stream_options(v[STREAM_OPTIONS], ask, refusal)) &&
+           (!api->takes_stream_options || read_stream_options(api, v[STREAM_OPTIONS], ask, refusal)) &&
            check_model(setting, ask, refusal) && check_limits(ask, refusal) && api->prompt(setting, body, ask, refusal);
 }
 
@@ -138,6 +138,7 @@ static const struct api apis[] = {
      .takes_min_tokens = true,
      .takes_ignore_end = true,
      .takes_stream_options = true,
+     .options_need_stream = true,
      .prompt = prompt_chat,
      .error = shape_error,
      .shape = &shape_chat},
@@ -148,6 +149,7 @@ static const struct api apis[] = {
      .takes_min_tokens = true,
      .takes_ignore_end = true,
      .takes_stream_options = true,
+     .options_need_stream = true,
      .prompt = prompt_completions,
      .error = shape_error,
      .shape = &shape_completions},

@@ -18,6 +18,7 @@ struct api {
     bool takes_min_tokens;   /* where not, it is an unknown member like any other */
     bool takes_ignore_end;
     bool takes_stream_options;
+    bool options_need_stream; /* without `stream` they are refused, not ignored */
     prompt_reader *prompt;
     void (*error)(struct buf *out, struct text message, const char *type, const char *param, int code);
     const struct shape *shape;

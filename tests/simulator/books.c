@@ -208,6 +208,14 @@ static bool same_members(struct text ours, struct text theirs)
     return found == wanted;
 }
 
+bool books_fetches_nothing(struct text kv)
+{
+    struct text ids = json_absent(kv) ? kv : json_member(kv, "remote_block_ids"), key, first;
+    struct json_walk walk = json_walk(ids);
+    return !json_absent(kv) && text_is(json_member(kv, "do_remote_prefill"), "true") &&
+           (json_absent(ids) || (json_kind(ids) == '[' && !json_next(&walk, &key, &first)));
+}
+
 bool books_collect(struct text kv, const struct token_sink *tokens)
 {
     if (json_absent(kv) || !text_is(json_member(kv, "do_remote_prefill"), "true")) {

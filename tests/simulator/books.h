@@ -37,6 +37,8 @@ const struct kv_counts *books_counts(void);
 uint64_t books_stranded(void); /* descriptors handed out that no decode has collected yet */
 void books_reset(void);
 
+/* True if a decode request says to fetch KV, and not which blocks. */
+bool books_fetches_nothing(struct text kv);
 /* Judges what a prefill request carries. */
 enum kv_handshake books_handshake(struct text kv);
 /* Notes that a prefill was refused for its handshake. */

@@ -304,6 +304,7 @@ void conn_begin(struct conn *conn, int status, const char *type, struct text hea
         buf_printf(&conn->out, "content-length: %lld\r\n", (long long)length);
     if (type)
         buf_printf(&conn->out, "content-type: %s\r\n", type);
+    buf_text(&conn->out, "vary: Origin\r\n"); /* whether or not the request has an Origin */
     if (conn->gzipped)
         buf_text(&conn->out, "content-encoding: gzip\r\n");
     buf_add(&conn->out, headers.at, headers.len);

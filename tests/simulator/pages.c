@@ -11,11 +11,15 @@ void page_models(struct buf *out, const struct options *options)
     const char *name = options->model ? options->model : "m";
     struct text model = {name, strlen(name)};
     buf_json(out, model);
-    buf_printf(out, "\",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"vllm\",\"root\":\"",
-               (long long)(options->created >= 0 ? options->created : 1795977181));
+    long long created = options->created >= 0 ? options->created : 1795977181;
+    buf_printf(out, "\",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"vllm\",\"root\":\"", created);
     buf_json(out, model);
-    buf_printf(out, "\",\"parent\":null,\"max_model_len\":%llu,\"permission\":[]}]}",
-               (unsigned long long)options->max_model_len);
+    buf_printf(out,
+               "\",\"parent\":null,\"max_model_len\":%llu,\"permission\":[{\"id\":\"modelperm-00000000000000aa\","
+               "\"object\":\"model_permission\",\"created\":%lld,\"allow_create_engine\":false,\"allow_sampling\":true,"
+               "\"allow_logprobs\":true,\"allow_search_indices\":false,\"allow_view\":true,\"allow_fine_tuning\":false,"
+               "\"organization\":\"*\",\"group\":null,\"is_blocking\":false}]}]}",
+               (unsigned long long)options->max_model_len, created);
 }
 
 void page_echo(struct buf *out, const struct http_request *request)

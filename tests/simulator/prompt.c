@@ -2,6 +2,7 @@
 #include "prompt.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static bool check_length(const struct api_setting *setting, const struct ask *ask, struct refusal *refusal)
 {
@@ -36,6 +37,7 @@ struct dialect {
     const char *list;        /* member with the messages, or items */
     const char *system;      /* member with what the template sees as the system message; NULL: none */
     bool plain_string;       /* the list may be a string: one message of the user */
+    bool walks;              /* a list that is none is refused when it is walked through, not before */
     bool items_without_role; /* tool calls, tool results, reasoning stand between the messages */
 };
 
@@ -88,14 +90,28 @@ static bool check_message(const struct dialect *dialect, const char *place, stru
     return kind != '[' || check_parts(dialect, inside, content, refusal);
 }
 
-static bool check_messages(const struct dialect *dialect, struct text messages, struct refusal *refusal)
+/* Chat takes whatever can be walked through. */
+static bool refuse_unwalkable(struct text value, struct refusal *refusal)
+{
+    char kind = json_kind(value);
+    bool whole = !memchr(value.at, '.', value.len) && !memchr(value.at, 'e', value.len);
+    return refuse(refusal, 400, "BadRequestError", "", "'%s' object is not iterable",
+                  kind == 't' || kind == 'f' ? "bool"
+                  : whole                    ? "int"
+                                             : "float");
+}
+
+static bool check_messages(const struct dialect *dialect, struct text body, struct text messages,
+                           struct refusal *refusal)
 {
     char place[64];
     snprintf(place, sizeof place, "body.%s", dialect->list);
     if (!messages.at)
-        return refuse_missing(refusal, place, TEXT("{}"));
+        return refuse_missing(refusal, place, body);
     if (dialect->plain_string && json_kind(messages) == '"')
         return true;
+    if (dialect->walks && (json_kind(messages) == 0 || json_kind(messages) == 't' || json_kind(messages) == 'f'))
+        return refuse_unwalkable(messages, refusal);
     if (json_kind(messages) != '[')
         return refuse_member(refusal, place, "list_type", "Input should be a valid list", messages);
     struct json_walk walk = json_walk(messages);
@@ -150,7 +166,7 @@ static bool read_conversation(const struct dialect *dialect, const struct api_se
     json_members(body, names, v, 4);
     if (!dialect->system)
         v[3] = (struct text){NULL, 0};
-    if (!check_messages(dialect, v[0], refusal))
+    if (!check_messages(dialect, body, v[0], refusal))
         return false;
     ask->tools = v[1];
     ask->instructions = v[3];
@@ -168,19 +184,19 @@ static bool read_conversation(const struct dialect *dialect, const struct api_se
 
 bool prompt_chat(const struct api_setting *setting, struct text body, struct ask *ask, struct refusal *refusal)
 {
-    static const struct dialect chat = {PARTS_OPENAI, "messages", NULL, false, false};
+    static const struct dialect chat = {PARTS_OPENAI, "messages", NULL, false, true, false};
     return read_conversation(&chat, setting, body, ask, refusal);
 }
 
 bool prompt_responses(const struct api_setting *setting, struct text body, struct ask *ask, struct refusal *refusal)
 {
-    static const struct dialect responses = {PARTS_OPENAI, "input", "instructions", true, true};
+    static const struct dialect responses = {PARTS_OPENAI, "input", "instructions", true, false, true};
     return read_conversation(&responses, setting, body, ask, refusal);
 }
 
 bool prompt_messages(const struct api_setting *setting, struct text body, struct ask *ask, struct refusal *refusal)
 {
-    static const struct dialect messages = {PARTS_ANTHROPIC, "messages", "system", false, false};
+    static const struct dialect messages = {PARTS_ANTHROPIC, "messages", "system", false, false, false};
     if (!ask->capped)
         return refuse_missing(refusal, "body.max_tokens", body);
     return read_conversation(&messages, setting, body, ask, refusal);
@@ -194,8 +210,8 @@ bool prompt_completions(const struct api_setting *setting, struct text body, str
     struct json_walk walk = json_walk(json_kind(prompt) == '[' ? prompt : first);
     json_next(&walk, &key, &first);
     if (json_absent(prompt) || (json_kind(prompt) == '[' && !first.at))
-        return refuse(refusal, 400, "BadRequestError", "",
-                      "Either prompt or prompt_embeds must be provided and non-empty.");
+        return refuse(refusal, 400, "BadRequestError", "prompt",
+                      "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)");
     if (json_kind(first) == '"' && !json_next(&walk, &key, &second))
         prompt = first; /* a batch of one */
     if (json_kind(prompt) == '"') {

@@ -17,20 +17,39 @@ bool refuse(struct refusal *refusal, int status, const char *type, const char *p
     return false;
 }
 
-/* A JSON value as Python shows it, as far as that matters: strings in single quotes, long values cut. */
+static size_t count_items(struct text raw)
+{
+    struct json_walk walk = json_walk(raw);
+    struct text key, value;
+    size_t count = 0;
+    while (json_next(&walk, &key, &value))
+        count++;
+    return count;
+}
+
+/* A JSON value as the engine shows it, a string in every case: long text is cut, of containers only the size is told. */
 static void add_shown(struct buf *out, struct text raw)
 {
-    enum { SHOWN = 120 };
-    if (json_kind(raw) == '"') {
-        buf_text(out, "'");
-        struct buf plain = {0};
+    static const char cut[] = "...[truncated]";
+    enum { SHOWN = 200 };
+    struct buf plain = {0};
+    char kind = json_kind(raw);
+    if (kind == '{' || kind == '[')
+        buf_printf(&plain, "<%s of %zu items>", kind == '{' ? "dict" : "list", count_items(raw));
+    else if (kind == '"')
         json_string(raw, &plain);
-        buf_add(out, plain.data, plain.len < SHOWN ? plain.len : SHOWN);
-        buf_free(&plain);
-        buf_text(out, "'");
-    } else {
-        buf_add(out, raw.at, raw.len < SHOWN ? raw.len : SHOWN);
-    }
+    else if (kind == 't' || kind == 'f')
+        buf_text(&plain, kind == 't' ? "True" : "False");
+    else if (kind == 'n')
+        buf_text(&plain, "None");
+    else
+        buf_add(&plain, raw.at, raw.len);
+    buf_text(out, "'");
+    buf_add(out, plain.data, plain.len < SHOWN ? plain.len : SHOWN);
+    if (plain.len > SHOWN)
+        buf_text(out, cut);
+    buf_text(out, "'");
+    buf_free(&plain);
 }
 
 static void begin_body_refusal(struct refusal *refusal, const char *place)
@@ -65,9 +84,11 @@ bool refuse_json(struct refusal *refusal, size_t at)
     char place[64];
     snprintf(place, sizeof place, "body.%zu", at);
     begin_body_refusal(refusal, place);
-    buf_printf(&refusal->message,
-               "1 validation error:\n  {'type': 'json_invalid', 'loc': '%s', 'msg': 'JSON decode error', 'input': {}, "
-               "'ctx': {'error': 'Expecting value'}}",
-               place);
+    buf_printf(
+        &refusal->message,
+        "1 validation error:\n  {'type': 'json_invalid', 'loc': '%s', 'msg': 'JSON decode error', 'input': '<dict of 0 "
+        "items>', "
+        "'ctx': {'error': 'Expecting value'}}",
+        place);
     return false;
 }

@@ -152,6 +152,20 @@ static void answer_general_error(struct conn *conn, struct text message, const c
     answer_error_as(conn, shape_error, message, type, NULL, status);
 }
 
+/* By the router, which knows no API. */
+static void answer_detail(struct conn *conn, const char *detail, const char *allow, int status)
+{
+    struct serving *s = conn->serving;
+    struct buf body = {0}, headers = {0};
+    buf_printf(&body, "{\"detail\":\"%s\"}", detail);
+    if (allow)
+        buf_printf(&headers, "allow: %s\r\n", allow);
+    s->stage = STAGE_ANSWERED;
+    conn_answer(conn, status, json_type, buf_view(&headers), buf_view(&body));
+    buf_free(&headers);
+    buf_free(&body);
+}
+
 static void answer_refusal(struct conn *conn, struct refusal *refusal)
 {
     const struct serving *s = conn->serving;
@@ -395,6 +409,11 @@ static void infer(struct conn *conn, bool render)
             goto out;
     } else if (s->phase == PHASE_ENCODE) {
         add_embeddings(&s->reply, &media);
+    } else if (options.kv == KV_MODE_NIXL && books_fetches_nothing(ask.kv)) {
+        /* An assertion of the NIXL scheduler (docs/engine.md): the engine does not survive it, worker-sim does. */
+        answer_error(conn, TEXT("EngineCore encountered an issue. See stack trace (above) for the root cause."),
+                     "InternalServerError", NULL, 500);
+        goto out;
     } else if (books_collect(ask.kv, &ask.prompt)) {
         fill_transferred(s);
     }
@@ -504,13 +523,13 @@ static void act(struct conn *conn)
     } else if (place < PAGES) {
         if (pages[place].method && !text_is(conn->request.method, pages[place].method) &&
             !text_is(conn->request.method, "HEAD"))
-            answer_general_error(conn, TEXT("Method Not Allowed"), "Method Not Allowed", 405);
+            answer_detail(conn, "Method Not Allowed", pages[place].method, 405);
         else
             page(conn, pages[place].write);
     } else if (!s->api) {
-        answer_general_error(conn, TEXT("Not Found"), "Not Found", 404);
+        answer_detail(conn, "Not Found", NULL, 404);
     } else if (!post) {
-        answer_general_error(conn, TEXT("Method Not Allowed"), "Method Not Allowed", 405);
+        answer_detail(conn, "Method Not Allowed", "POST", 405);
     } else if (!is_json(http_header(&conn->request, "content-type"))) {
         answer_general_error(conn,
                              TEXT("1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"),

@@ -125,7 +125,7 @@ static void completions_token(struct buf *out, struct reply *r, uint64_t index, 
     else
         buf_text(out, "null");
     buf_text(out, ",\"stop_reason\":null,\"prompt_token_ids\":null,\"token_ids\":null}]");
-    add_chunk_usage(out, r, index + 1, NO_DETAILS);
+    add_chunk_usage(out, r, index + 1, "");
     if (last && !usage_frame(r))
         buf_text(out, "," FINGERPRINT);
     buf_text(out, "}\n\n");

@@ -17,7 +17,7 @@ static void an_answer_ends_as_its_framing_says(void **state)
         int status;
         bool close_delimited;
         int64_t length;
-        const char *fields, *body, *detail;
+        const char *fields, *body, *detail, *library_detail; /* …: what newer versions of libcurl say first */
     } rows[] = {
         {"a declared length", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX: 1\r\nx:  2 \r\n\r\nabc", LEG_COMPLETE, 200,
          false, 3, "Content-Length=3;X=1;x=2;", "abc", ""},
@@ -67,7 +67,8 @@ static void an_answer_ends_as_its_framing_says(void **state)
          "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", LEG_BROKEN,
          0, false, 0, NULL, "", "the answer has both a Transfer-Encoding and a Content-Length"},
         {"a coding that nobody asked for", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-         LEG_BROKEN, 0, false, 0, NULL, "", "the answer has a Transfer-Encoding other than chunked"},
+         LEG_BROKEN, 0, false, 0, NULL, "", "the answer has a Transfer-Encoding other than chunked",
+         "Unsolicited Transfer-Encoding (gzip) found"},
         {"protocols are not switched", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", LEG_BROKEN, 0, false,
          0, NULL, "", "the upstream switched protocols unasked"},
         {"nothing", "", LEG_NO_ANSWER, 0, false, 0, NULL, "", NULL},
@@ -92,10 +93,11 @@ static void an_answer_ends_as_its_framing_says(void **state)
             assert_int_equal(probe.length, rows[r].length);
             assert_fields(&probe, rows[r].fields);
         }
-        if (rows[r].detail)
-            assert_string_equal(probe.detail, rows[r].detail);
-        else
+        if (!rows[r].detail)
             assert_true(probe.detail[0]);
+        else if (transport == UPSTREAM_DIRECT || !rows[r].library_detail ||
+                 strcmp(probe.detail, rows[r].library_detail) != 0)
+            assert_string_equal(probe.detail, rows[r].detail);
         upstream_close(upstream);
         probe_clear(&probe);
         peer_free(peer);

@@ -159,8 +159,10 @@ static void a_kept_connection_on_which_the_peer_speaks_unasked_is_not_used_again
     struct leg_request request = get("/");
     struct probe probe = {0};
 
-    if (transport != UPSTREAM_DIRECT)
+    if (transport != UPSTREAM_DIRECT) {
+        print_message("SKIP: libcurl (7.88) takes such bytes for the next answer\n");
         skip();
+    }
     peer = peer_start(answer_then_say_more, NULL);
     upstream = open_peer(world, peer);
     run_leg(world, upstream, false, false);

@@ -57,7 +57,7 @@ static void each_deadline_has_an_outcome_of_its_own(void **state)
         finish(&probe);
         assert_int_equal(probe.result.outcome, rows[r].outcome);
         assert_string_equal(probe.detail, rows[r].detail);
-        assert_in_range(probe.ended_ns - begun, 39 * MS, 1000 * MS);
+        assert_in_range(probe.ended_ns - begun, 39 * MS, 4000 * MS);
         peer_join(peer);
         assert_true(peer->eof_ns > 0); /* it saw the end */
         upstream_close(upstream);
@@ -72,7 +72,7 @@ static void trickle(struct peer *peer)
         return;
     peer_send(peer, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");
     for (int i = 0; i < 10; i++) {
-        usleep(15000);
+        usleep(120000);
         peer_send(peer, "x");
     }
 }
@@ -84,7 +84,7 @@ static void a_stream_that_moves_outlives_every_deadline_but_the_total(void **sta
     struct leg_request request = get("/");
     struct probe probe = {0};
 
-    request.head_timeout_ns = request.idle_timeout_ns = 100 * MS;
+    request.head_timeout_ns = request.idle_timeout_ns = 1000 * MS;
     probe_start(&probe, *state, upstream, &request);
     finish(&probe);
     assert_int_equal(probe.result.outcome, LEG_COMPLETE);
@@ -112,11 +112,11 @@ static void the_time_to_the_head_counts_from_the_end_of_the_upload(void **state)
 
     request.method = (coord_slice)COORD_SLICE("PUT");
     request.streamed = request.has_body = true;
-    request.stream_length = 4;
-    request.head_timeout_ns = 60 * MS;
+    request.stream_length = 2;
+    request.head_timeout_ns = 600 * MS;
     probe_start(&probe, world, upstream, &request);
-    for (int i = 0; i < 4 && !probe.ends; i++) { /* each letter takes longer than the head may */
-        turn_for(world, 90);
+    for (int i = 0; i < 2 && !probe.ends; i++) { /* each letter takes longer than the head may */
+        turn_for(world, 650);
         if (!probe.ends)
             leg_upload_more(probe.leg);
     }
@@ -135,7 +135,7 @@ static void a_connection_that_does_not_come_has_its_deadline(void **state)
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     char url[64];
     const char *reason;
-    struct upstream_options options = {.transport = transport, .connect_timeout_ns = 50 * MS};
+    struct upstream_options options = {.transport = transport, .connect_timeout_ns = 1000 * MS};
     struct leg_request request = get("/");
     struct probe probe = {0}, cancelled = {0};
     struct upstream *upstream;
@@ -156,7 +156,7 @@ static void a_connection_that_does_not_come_has_its_deadline(void **state)
     assert_int_equal(client_connections(world->client), 1);
     finish(&probe);
     assert_int_equal(probe.result.outcome, LEG_CONNECT_TIMEOUT);
-    assert_string_equal(probe.detail, "no connection within 0.05 s");
+    assert_string_equal(probe.detail, "no connection within 1 s");
     assert_int_equal(client_connections(world->client), 0);
     for (size_t i = 0; i < 8; i++)
         close(fillers[i]);

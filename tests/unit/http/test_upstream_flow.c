@@ -91,14 +91,14 @@ static void a_paused_leg_holds_its_peer_back_and_uses_no_time(void **state)
     unsigned turns;
     size_t held;
 
-    request.idle_timeout_ns = 30 * MS; /* does not count meanwhile */
+    request.idle_timeout_ns = 1000 * MS; /* does not count meanwhile */
     probe_start(&probe, world, upstream, &request);
     TURN_UNTIL(world, probe.datas);
     turn_for(world, 20);
     held = probe.body.size;
     assert_in_range(held, 1, 65536);
     turns = world->turns;
-    turn_for(world, 100);
+    turn_for(world, 1100);
     assert_in_range(world->turns - turns, 1, 10);
     assert_int_equal(probe.body.size, held);
     assert_int_equal(probe.ends, 0);
@@ -195,7 +195,7 @@ static void a_peer_that_ends_during_a_pause_is_noticed_on_resuming_without_a_spi
         peer_join(peer);
         turns = world->turns;
         turn_for(world, 50);
-        assert_in_range(world->turns - turns, 1, 10);
+        assert_in_range(world->turns - turns, 0, 10);
         probe_resume(&probe);
         finish(&probe);
         assert_int_equal(probe.result.outcome, outcomes[r]);

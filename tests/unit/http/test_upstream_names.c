@@ -151,7 +151,7 @@ static void the_next_address_is_tried_when_the_first_does_not_answer(void **stat
     char url[64];
     const char *reason;
     struct upstream_options options = {
-        .transport = transport, .max_idle_connections = 1, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 400 * MS};
+        .transport = transport, .max_idle_connections = 1, .idle_age_ns = 4000 * MS, .connect_timeout_ns = 1500 * MS};
     struct upstream *upstream;
 
     assert_true(silent >= 0);

@@ -109,8 +109,11 @@ static coord_status execute(void *state, coord_request *request)
     return COORD_FAIL;
 }
 
-static const coord_step_type CALLER = {
-    .size = sizeof CALLER, .name = "caller", .help = "Calls as it is told.", .execute = execute};
+static const coord_step_type CALLER = {.size = sizeof CALLER,
+                                       .name = "caller",
+                                       .help = "Calls as it is told.",
+                                       .provides = (const char *const[]){COORD_THING_ANSWER, NULL},
+                                       .execute = execute};
 
 COORD_PLUGIN(.name = "caller", .version = "1", .licence = "Apache-2.0",
              .steps = (const coord_step_type *const[]){&CALLER, NULL})

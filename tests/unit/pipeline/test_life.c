@@ -181,6 +181,7 @@ static const coord_step_type LIFE = {
     .help = "Counts.",
     COORD_STEP_PARAMS(PARAMS),
     .create = life_create,
+    .provides = (const char *const[]){COORD_THING_ANSWER, NULL},
     .execute = life_execute,
     .destroy = life_destroy,
     .start = life_start,
