@@ -9,11 +9,11 @@
 static int cli_help(const struct arguments *arguments);
 
 static const struct cli_command COMMANDS[] = {
-    {"serve", "serve --config FILE [--pid-file FILE] [flags]", "runs the service; also without the word `serve`",
-     cli_serve},
+    {"serve", "serve --config FILE [--pid-file FILE] [--allow-unknown-keys] [flags]",
+     "runs the service; also without the word `serve`", cli_serve},
     {"check", "check --config FILE [--allow-unknown-keys]",
      "loads plugins and pipeline and prints every error; exit 0 or 2", cli_check},
-    {"steps", "steps [NAME] [--json] [--config FILE]",
+    {"steps", "steps [NAME] [--json] [--config FILE] [--allow-unknown-keys]",
      "lists the loaded step and connector types, or one with its params", cli_steps},
     {"version", "version", "prints the version of the program, its plugin ABI and its libraries", cli_version},
     {"help", "help", "prints this", cli_help},

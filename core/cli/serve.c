@@ -4,6 +4,7 @@
 #include "telemetry/log.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
@@ -34,7 +35,7 @@ static bool wait_signal(int signals)
     return got == (ssize_t)sizeof info;
 }
 
-static bool write_pid(const char *path)
+static bool write_pid(const char *path, struct buffer *reason)
 {
     FILE *file = path ? fopen(path, "we") : NULL;
     bool written;
@@ -44,22 +45,32 @@ static bool write_pid(const char *path)
     written = file && fprintf(file, "%ld\n", (long)getpid()) > 0;
     if (file && fclose(file) != 0)
         written = false;
-    if (!written)
-        fprintf(stderr, "coordinator: %s: the process id cannot be written there\n", path);
+    if (!written &&
+        !buffer_printf(reason, "the process id cannot be written to --pid-file %s: %s", path, strerror(errno)))
+        reason->size = 0;
     return written;
+}
+
+static void print_complaints(const struct loaded *loaded, size_t from)
+{
+    coord_slice text = buffer_slice(&loaded->complaints.text);
+
+    if (text.size > from)
+        fprintf(stderr, "%.*s", COORD_FMT(((coord_slice){text.data + from, text.size - from})));
 }
 
 static int run(struct loaded *loaded, int signals, const char *pid_file)
 {
     struct buffer reason = {.limit = 4096};
+    size_t said = loaded->complaints.text.size; /* printed already */
     struct service service;
     bool whole;
 
     if (!generation_start(loaded->generation, &loaded->complaints)) {
-        fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&loaded->complaints.text)));
+        print_complaints(loaded, said);
         return 1;
     }
-    if (service_start(&service, &loaded->registry, loaded->generation, &reason) != COORD_OK || !write_pid(pid_file)) {
+    if (service_start(&service, loaded->generation, &reason) != COORD_OK || !write_pid(pid_file, &reason)) {
         coord_logf(NULL, COORD_LOG_ERROR, "the coordinator does not start: %.*s", COORD_FMT(buffer_slice(&reason)));
         buffer_release(&reason);
         log_flush();
@@ -90,13 +101,16 @@ int cli_serve(const struct arguments *arguments)
         return 2;
     }
     signals = take_signals();
+    if (signals < 0) {
+        fprintf(stderr, "coordinator: signals cannot be waited for: %s\n", strerror(errno));
+        return 1;
+    }
     curl_global_init(CURL_GLOBAL_DEFAULT);
     load_all(&loaded, arguments);
-    fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&loaded.complaints.text)));
-    code = loaded.generation && signals >= 0 ? run(&loaded, signals, arguments->pid_file) : 1;
+    print_complaints(&loaded, 0);
+    code = loaded.generation ? run(&loaded, signals, arguments->pid_file) : 1;
     load_release(&loaded);
     curl_global_cleanup();
-    if (signals >= 0)
-        close(signals);
+    close(signals);
     return code;
 }

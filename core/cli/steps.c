@@ -187,13 +187,16 @@ static size_t print_json(const struct registry *registry, const char *name)
     return count;
 }
 
-static int unknown(const struct registry *registry, const char *name)
+static void say_unknown(const struct registry *registry, const char *name)
 {
     const char *near = registry_nearest_step(registry, coord_slice_of(name));
 
+    if (!near)
+        near = registry_nearest_connector(registry, COORD_CONNECTOR_KV, coord_slice_of(name));
+    if (!near)
+        near = registry_nearest_connector(registry, COORD_CONNECTOR_EC, coord_slice_of(name));
     fprintf(stderr, "coordinator: no step or connector type \"%s\" is loaded%s%s%s\n", name,
             near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-    return 2;
 }
 
 int cli_steps(const struct arguments *arguments)
@@ -202,22 +205,30 @@ int cli_steps(const struct arguments *arguments)
     struct settings_input input = {.path = arguments->config,
                                    .flags = arguments->flags,
                                    .flag_count = arguments->flag_count,
+                                   .allow_unknown = arguments->allow_unknown,
                                    .environment = environ};
     struct complaints complaints = {0};
     struct arena arena = {0};
     struct registry registry;
-    struct settings *settings = settings_load(&arena, &input, &complaints);
+    struct settings *settings;
     size_t count = 0;
+    bool good;
 
+    if (arguments->rest_count > 1) {
+        fprintf(stderr, "usage: coordinator steps [NAME] [--json] [--config FILE]\n");
+        return 2;
+    }
+    settings = settings_load(&arena, &input, &complaints);
     registry_init(&registry);
     if (settings && loader_load_all(&registry, settings, getenv("COORDINATOR_PLUGIN_PATH"), &complaints))
         count = arguments->json ? print_json(&registry, name)
                                 : for_each(&registry, name, name ? each_whole : each_line, NULL);
     fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&complaints.text)));
-    if (name && count == 0 && complaints.errors == 0)
-        unknown(&registry, name);
+    good = complaints.errors == 0;
+    if (name && count == 0 && good)
+        say_unknown(&registry, name);
     registry_release(&registry);
     arena_release(&arena);
     complaints_release(&complaints);
-    return count > 0 ? 0 : 2;
+    return good && count > 0 ? 0 : 2;
 }

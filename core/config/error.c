@@ -27,5 +27,5 @@ coord_slice error_message(const struct coord_error *error, const char *otherwise
 void error_release(struct coord_error *error)
 {
     buffer_release(&error->message);
-    error->set = false;
+    *error = (struct coord_error){0};
 }

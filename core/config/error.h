@@ -6,11 +6,13 @@
 #ifndef CONFIG_ERROR_H
 #define CONFIG_ERROR_H
 
+#include "config/tree.h"
 #include "runtime/buffer.h"
 
 struct coord_error {
     struct buffer message;
     bool set;
+    struct position at; /* where the value at fault stands; no line: not known */
 };
 
 /* The message, or `otherwise` when none was set (or memory was short). Borrowed. */

@@ -18,7 +18,8 @@ static const char *const tls_versions[] = {"VersionTLS10", "VersionTLS11", "Vers
 static const coord_param top[] = {
     {COORD_PARAM(INT, "log_level", "how much is logged: 0 errors, 1 warnings, 2 info, 3 verbose, 4 debug, 5 trace"),
      .fallback = "2", .flags = COORD_PARAM_NO_LIMITS},
-    {COORD_PARAM(BOOL, "tracing", "pass the trace context on; spans of our own are not exported yet"),
+    {COORD_PARAM(BOOL, "tracing",
+                 "export spans of our own: not yet, true is a warning; trace context is passed on in any case"),
      .fallback = "false"},
 };
 
@@ -133,8 +134,8 @@ static const coord_param plugins[] = {
     {COORD_PARAM(STRING_LIST, "load", "further plugin files"), .fallback = "[]"},
 };
 
-static const char *const top_others[] = {"log",      "server",  "gateway", "pipeline",
-                                         "response", "runtime", "plugins", NULL};
+static const char *const top_others[] = {"log",       "server",   "gateway", "gateways", "pipeline",
+                                         "pipelines", "response", "runtime", "plugins",  NULL};
 static const char *const pipeline_others[] = {"steps", NULL};
 
 #define TABLE(rows) {rows, sizeof(rows) / sizeof *(rows), sizeof(coord_param)}

@@ -6,7 +6,7 @@
 
 #include "config/header_names.h"
 #include "config/sections.h"
-#include "config/steps.h"
+#include "config/pipelines.h"
 #include "config/substitute.h"
 
 #include <assert.h>
@@ -216,61 +216,57 @@ static void fill_server(const struct filling *filling)
     settings->server.cors_origins = list_of(filling, "cors_origins", &settings->server.cors_origin_count);
 }
 
-static void read_phase_headers(const struct filling *filling)
+/* One gateway: `gateway:` or an entry of `gateways:`; `label` is what it is called in messages. */
+static void read_phase_headers(const struct filling *filling, struct gateway_settings *gateway, const struct node *map,
+                               const char *label)
 {
-    struct settings *settings = filling->settings;
     const struct value *value = find(filling, "phase_header");
-    struct header_names names =
-        header_names_read(settings->arena, value, node_get(section_node(settings, SECTION_GATEWAY), "phase_header"),
-                          "gateway.phase_header", NULL, filling->complaints);
+    char *name = arena_printf(filling->settings->arena, "%s.phase_header", label);
+    struct header_names names = header_names_read(filling->settings->arena, value, node_get(map, "phase_header"),
+                                                  name ? name : "phase_header", NULL, filling->complaints);
 
     if (value->source != VALUE_ABSENT && value->count == 0)
-        complain(filling->complaints, COMPLAINT_ERROR, value->at, "gateway.phase_header must name a header");
-    settings->gateway.phase_headers = names.names;
-    settings->gateway.phase_header_count = names.count;
+        complain(filling->complaints, COMPLAINT_ERROR, value->at, "%s.phase_header must name a header", label);
+    gateway->phase_headers = names.names;
+    gateway->phase_header_count = names.count;
+}
+
+static void read_gateway(const struct filling *filling, struct gateway_settings *gateway, const struct node *map,
+                         const char *label)
+{
+    const struct value *cert = find(filling, "cert_file"), *key = find(filling, "key_file");
+    int64_t idle = integer_of(filling, "max_idle_conns_per_host");
+
+    gateway->at = map ? map->at : filling->settings->root->at;
+    gateway->address = text_of(filling, "address");
+    gateway->address_at = find(filling, "address")->at;
+    gateway->given = map || gateway->address.size > 0;
+    gateway->transport = (int32_t)integer_of(filling, "transport");
+    gateway->max_idle_conns_per_host = idle ? idle : default_idle_connections;
+    gateway->idle_conn_timeout_ns = integer_of(filling, "idle_conn_timeout");
+    gateway->timeout_ns = integer_of(filling, "timeout");
+    gateway->response_timeout_ns = integer_of(filling, "response_timeout");
+    gateway->idle_timeout_ns = integer_of(filling, "idle_timeout");
+    gateway->connect_timeout_ns = integer_of(filling, "connect_timeout");
+    gateway->total_timeout_ns = integer_of(filling, "total_timeout");
+    gateway->ca_file = text_of(filling, "ca_file");
+    gateway->cert_file = cert->text;
+    gateway->key_file = key->text;
+    if ((cert->text.size > 0) != (key->text.size > 0))
+        complain(filling->complaints, COMPLAINT_ERROR, cert->text.size > 0 ? cert->at : key->at,
+                 "%s.cert_file and %s.key_file are set together", label, label);
+    read_phase_headers(filling, gateway, map, label);
 }
 
 static void fill_gateway(const struct filling *filling)
 {
     struct settings *settings = filling->settings;
-    const struct value *cert = find(filling, "cert_file"), *key = find(filling, "key_file");
-    int64_t idle = integer_of(filling, "max_idle_conns_per_host");
 
-    settings->gateway.address = text_of(filling, "address");
-    settings->gateway.address_at = find(filling, "address")->at;
-    settings->gateway.transport = (int32_t)integer_of(filling, "transport");
-    settings->gateway.max_idle_conns_per_host = idle ? idle : default_idle_connections;
-    settings->gateway.idle_conn_timeout_ns = integer_of(filling, "idle_conn_timeout");
-    settings->gateway.timeout_ns = integer_of(filling, "timeout");
-    settings->gateway.response_timeout_ns = integer_of(filling, "response_timeout");
-    settings->gateway.idle_timeout_ns = integer_of(filling, "idle_timeout");
-    settings->gateway.connect_timeout_ns = integer_of(filling, "connect_timeout");
-    settings->gateway.total_timeout_ns = integer_of(filling, "total_timeout");
-    settings->gateway.ca_file = text_of(filling, "ca_file");
-    settings->gateway.cert_file = cert->text;
-    settings->gateway.key_file = key->text;
-    if ((cert->text.size > 0) != (key->text.size > 0))
-        complain(filling->complaints, COMPLAINT_ERROR, cert->text.size > 0 ? cert->at : key->at,
-                 "gateway.cert_file and gateway.key_file are set together");
-    read_phase_headers(filling);
+    settings->gateway.name = coord_slice_of("default");
+    read_gateway(filling, &settings->gateway, section_node(settings, SECTION_GATEWAY), "gateway");
 }
 
-/* After fill_gateway: phase headers may not be forwarded. */
-static void fill_pipeline(const struct filling *filling)
-{
-    struct settings *settings = filling->settings;
-    const struct node *node = section_node(settings, SECTION_PIPELINE);
-    struct header_names phase = {settings->gateway.phase_headers, settings->gateway.phase_header_count};
-    struct header_names names = header_names_read(settings->arena, find(filling, "forward_response_headers"),
-                                                  node_get(node, "forward_response_headers"),
-                                                  "pipeline.forward_response_headers", &phase, filling->complaints);
-
-    settings->pipeline.forward_response_headers = names.names;
-    settings->pipeline.forward_response_header_count = names.count;
-    settings->pipeline.at = node ? node->at : settings->root->at;
-    settings->pipeline_values = *filling->config;
-    steps_read(settings, node_get(node, "steps"), filling->input->allow_unknown, filling->complaints);
-}
+static void fill_nothing(const struct filling *filling) { (void)filling; }
 
 static void fill_response(const struct filling *filling)
 {
@@ -307,8 +303,8 @@ static void fill_plugins(const struct filling *filling)
 }
 
 static void (*const fills[SECTION_COUNT])(const struct filling *filling) = {
-    [SECTION_TOP] = fill_top,         [SECTION_LOG] = fill_log,           [SECTION_SERVER] = fill_server,
-    [SECTION_GATEWAY] = fill_gateway, [SECTION_PIPELINE] = fill_pipeline, [SECTION_RESPONSE] = fill_response,
+    [SECTION_TOP] = fill_top,         [SECTION_LOG] = fill_log,          [SECTION_SERVER] = fill_server,
+    [SECTION_GATEWAY] = fill_gateway, [SECTION_PIPELINE] = fill_nothing, [SECTION_RESPONSE] = fill_response,
     [SECTION_RUNTIME] = fill_runtime, [SECTION_PLUGINS] = fill_plugins,
 };
 
@@ -336,6 +332,82 @@ static void load_section(struct settings *settings, const struct settings_input 
         fills[section](&(struct filling){settings, input, config, complaints});
 }
 
+/* `gateways:`, a map of name to the keys of `gateway:`. Variables and flags reach the default one only. */
+static void load_gateways(struct settings *settings, const struct settings_input *input, struct complaints *complaints)
+{
+    const struct node *map = node_get(settings->root, "gateways");
+    struct param_table table = settings_section_table(SECTION_GATEWAY);
+    size_t count = map && map->kind == NODE_MAP ? map->count : 0;
+    const struct gateway_settings **all = arena_alloc(settings->arena, (count + 1) * sizeof *all);
+    struct gateway_settings *named = arena_alloc(settings->arena, (count + 1) * sizeof *named);
+
+    if (!all || !named)
+        return;
+    if (map && !node_is_null(map) && !map->broken && map->kind != NODE_MAP)
+        complain(complaints, COMPLAINT_ERROR, map->at, "gateways takes a map: a name to the keys of a gateway");
+    settings->gateways = all;
+    if (settings->gateway.given)
+        all[settings->gateway_count++] = &settings->gateway;
+    for (size_t i = 0; i < count; i++) {
+        const struct entry *entry = &map->entries[i];
+        char *label = arena_printf(settings->arena, "gateways.%.*s", COORD_FMT(entry->key));
+        struct coord_config config = {0};
+        struct values_input values = {.arena = settings->arena,
+                                      .tables = &table,
+                                      .table_count = 1,
+                                      .map = entry->value,
+                                      .at = entry->at,
+                                      .where = label,
+                                      .allow_unknown = input->allow_unknown};
+
+        if (coord_slice_is(entry->key, "default") && settings->gateway.given)
+            complain(complaints, COMPLAINT_ERROR, entry->at,
+                     "gateways.default and gateway are the same one: keep one of them");
+        if (!label || (!values_load(&values, &config, complaints) && config.count == 0))
+            continue;
+        named[i].name = entry->key;
+        read_gateway(&(struct filling){settings, input, &config, complaints}, &named[i], entry->value, label);
+        if (named[i].address.size == 0)
+            complain(complaints, COMPLAINT_ERROR, entry->at,
+                     "%s.address is missing: set it to the gateway's URL, such as http://inference-gateway:80", label);
+        if (coord_slice_is(entry->key, "default"))
+            settings->gateway = named[i];
+        all[settings->gateway_count++] = &named[i];
+    }
+}
+
+/* What pipelines.c loads a pipeline's params with. */
+struct pipeline_loading {
+    struct settings *settings;
+    const struct settings_input *input;
+    struct complaints *complaints;
+};
+
+static bool load_pipeline(void *context, const struct node *map, const char *where, const char *const *other_keys,
+                          struct coord_config *config)
+{
+    struct pipeline_loading *loading = context;
+    struct param_table table = settings_section_table(SECTION_PIPELINE);
+    struct sources *sources = arena_alloc(loading->settings->arena, sizeof *sources);
+    struct values_input values = {
+        .arena = loading->settings->arena,
+        .tables = &table,
+        .table_count = 1,
+        .map = map,
+        .at = loading->settings->root->at,
+        .where = where,
+        .override = find_override,
+        .override_context = sources,
+        .allow_unknown = loading->input->allow_unknown,
+        .other_keys = other_keys,
+    };
+
+    if (!sources)
+        return false;
+    *sources = (struct sources){loading->settings->arena, loading->input, SECTION_PIPELINE};
+    return values_load(&values, config, loading->complaints);
+}
+
 /* Everything from a tree on; `root` may be NULL: no file. */
 static struct settings *build(struct arena *arena, const struct node *root, const struct settings_input *input,
                               struct complaints *complaints)
@@ -343,6 +415,7 @@ static struct settings *build(struct arena *arena, const struct node *root, cons
     static const struct node nothing = {.kind = NODE_MAP, .at.file = "(no file)"};
     struct settings *settings = arena_alloc(arena, sizeof *settings);
     struct coord_config *sections = arena_alloc(arena, SECTION_COUNT * sizeof *sections);
+    struct pipeline_loading loading = {settings, input, complaints};
 
     if (settings)
         settings->root = without_private_keys(arena, root ? root : &nothing);
@@ -353,7 +426,16 @@ static struct settings *build(struct arena *arena, const struct node *root, cons
     settings->arena = arena;
     settings->sections = sections;
     for (size_t i = 0; i < SECTION_COUNT; i++)
-        load_section(settings, input, (enum section)i, &sections[i], complaints);
+        if (i != SECTION_PIPELINE) /* of which there may be several */
+            load_section(settings, input, (enum section)i, &sections[i], complaints);
+    load_gateways(settings, input, complaints);
+    pipelines_read(&(struct pipelines_input){.settings = settings,
+                                             .allow_unknown = input->allow_unknown,
+                                             .complaints = complaints,
+                                             .load = load_pipeline,
+                                             .context = &loading});
+    if (settings->pipeline_count > 0)
+        sections[SECTION_PIPELINE] = settings->pipelines[0].values;
     return settings;
 }
 

@@ -16,12 +16,64 @@ struct flag_value {
     const char *flag;
 };
 
+/* What must hold for a pipeline to serve a request (`match`), or for a step to run (`when`): every key that is given (decisions 71, 72). */
+struct header_condition {
+    coord_slice name;          /* lower case */
+    const coord_slice *values; /* any of them; exact or with `*` */
+    size_t count;
+};
+struct conditions {
+    struct position at; /* of the map */
+    bool given;
+    const coord_slice *models; /* any of them; exact or with `*` */
+    size_t model_count;
+    uint32_t apis; /* 1 << COORD_API_…; 0: not given */
+    const struct header_condition *headers;
+    size_t header_count;
+    int stream, media; /* 0, 1; -1: not given */
+    bool has_tokens;
+    uint64_t min_tokens, max_tokens;
+    struct position tokens_at;
+};
+
 struct step_entry {
     coord_slice type;
     struct position type_at;
     coord_slice id;            /* default: the type */
     const struct node *params; /* map or NULL */
     struct position at;
+    struct conditions when;
+    int64_t timeout_ns; /* 0: none */
+    bool continues;     /* on_error: continue */
+    struct position on_error_at;
+};
+
+struct gateway_settings {
+    coord_slice name;
+    struct position at;
+    bool given;          /* by the file, the environment or a flag */
+    coord_slice address; /* normalised URL, may be empty when absent */
+    struct position address_at;
+    int32_t transport;
+    int64_t max_idle_conns_per_host;
+    int64_t idle_conn_timeout_ns;
+    int64_t timeout_ns, response_timeout_ns, idle_timeout_ns, connect_timeout_ns, total_timeout_ns;
+    const coord_slice *phase_headers; /* lower case; default x-llm-d-epp-profile */
+    size_t phase_header_count;
+    coord_slice ca_file, cert_file, key_file;
+};
+
+struct pipeline_settings {
+    coord_slice name; /* "default" for `pipeline:` */
+    struct position at;
+    struct conditions match;
+    const struct gateway_settings *gateway;      /* NULL: complained about */
+    const coord_slice *forward_response_headers; /* lower case, checked */
+    size_t forward_response_header_count;
+    const struct step_entry *steps;
+    size_t step_count;
+    struct position steps_at;
+    struct coord_config values; /* kv_connector, ec_connector, use_openai_format, dp_size, …: what steps inherit */
 };
 
 struct settings {
@@ -56,27 +108,12 @@ struct settings {
         size_t cors_origin_count;
     } server;
 
-    struct {
-        coord_slice address; /* normalised URL, may be empty when absent */
-        struct position address_at;
-        int64_t max_idle_conns_per_host;
-        int64_t idle_conn_timeout_ns;
-        int32_t transport; /* 0 auto, 1 direct, 2 curl */
-        int64_t timeout_ns, response_timeout_ns, idle_timeout_ns, connect_timeout_ns, total_timeout_ns;
-        const coord_slice *phase_headers; /* lower case; default x-llm-d-epp-profile */
-        size_t phase_header_count;
-        coord_slice ca_file, cert_file, key_file;
-    } gateway;
+    struct gateway_settings gateway;                /* the one called `default` */
+    const struct gateway_settings *const *gateways; /* all that are given, that one first */
+    size_t gateway_count;
 
-    struct {
-        const coord_slice *forward_response_headers; /* lower case, checked */
-        size_t forward_response_header_count;
-        const struct step_entry *steps;
-        size_t step_count;
-        struct position at;
-    } pipeline;
-    struct coord_config
-        pipeline_values; /* kv_connector, ec_connector, use_openai_format, dp_size, …: what steps inherit */
+    const struct pipeline_settings *pipelines; /* in the order in which they are tried */
+    size_t pipeline_count;
 
     struct {
         uint64_t inspect_limit, buffer_high, buffer_low;

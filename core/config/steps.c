@@ -1,11 +1,12 @@
 /* See steps.h. */
 #include "config/steps.h"
 
+#include "config/conditions.h"
 #include "config/known.h"
 
 enum { STEPS_MAX = 256, ID_MAX = 64, SHOWN_MAX = 80 };
 
-static const char *const step_keys[] = {"type", "id", "params"};
+static const char *const step_keys[] = {"type", "id", "when", "timeout", "on_error", "params"};
 
 static int shown(coord_slice text) { return text.size < SHOWN_MAX ? (int)text.size : SHOWN_MAX; }
 
@@ -64,13 +65,33 @@ static void check_id(const struct step_entry *steps, size_t index, struct positi
     }
 }
 
-static void read_step(struct step_entry *steps, size_t index, const struct node *node, bool allow_unknown,
-                      struct complaints *complaints)
+static void read_timeout(struct step_entry *step, const struct node *node, struct complaints *complaints)
+{
+    if (!node || node_is_null(node) || node->broken)
+        return;
+    if (node->kind != NODE_SCALAR || !parse_duration(node->text, &step->timeout_ns) || step->timeout_ns <= 0)
+        complain(complaints, COMPLAINT_ERROR, node->at,
+                 "the timeout of a step is a duration with a unit, such as 500ms or 30s");
+}
+
+static void read_on_error(struct step_entry *step, const struct node *node, struct complaints *complaints)
+{
+    if (!node || node_is_null(node) || node->broken)
+        return;
+    step->on_error_at = node->at;
+    step->continues = node->kind == NODE_SCALAR && coord_slice_is(node->text, "continue");
+    if (!step->continues && !(node->kind == NODE_SCALAR && coord_slice_is(node->text, "fail")))
+        complain(complaints, COMPLAINT_ERROR, node->at, "on_error takes fail or continue");
+}
+
+static void read_step(struct arena *arena, struct step_entry *steps, size_t index, const struct node *node,
+                      bool allow_unknown, struct complaints *complaints)
 {
     struct step_entry *step = &steps[index];
     const struct node *type = node_get(node, "type"), *id = node_get(node, "id"), *params = node_get(node, "params");
 
     step->at = node->at;
+    step->when = (struct conditions){.stream = -1, .media = -1};
     if (node->broken)
         return;
     if (node->kind != NODE_MAP) {
@@ -93,6 +114,9 @@ static void read_step(struct step_entry *steps, size_t index, const struct node 
     step->id = read_text(node, "id", complaints);
     if (step->id.size == 0)
         step->id = step->type;
+    step->when = conditions_read(arena, node_get(node, "when"), "when", true, complaints);
+    read_timeout(step, node_get(node, "timeout"), complaints);
+    read_on_error(step, node_get(node, "on_error"), complaints);
     check_id(steps, index, step->id.data == step->type.data || !id ? step->type_at : id->at, complaints);
     if (node_is_null(params) || params->broken)
         return;
@@ -103,26 +127,27 @@ static void read_step(struct step_entry *steps, size_t index, const struct node 
                  params->kind == NODE_LIST ? "list" : "text");
 }
 
-void steps_read(struct settings *settings, const struct node *list, bool allow_unknown, struct complaints *complaints)
+void steps_read(struct arena *arena, struct pipeline_settings *pipeline, const struct node *list, bool allow_unknown,
+                struct complaints *complaints)
 {
     struct step_entry *steps;
 
     if (node_is_null(list) || list->broken)
         return;
-    settings->pipeline.at = list->at;
+    pipeline->steps_at = list->at;
     if (list->kind != NODE_LIST || list->count > STEPS_MAX) {
         complain(complaints, COMPLAINT_ERROR, list->at,
                  list->kind == NODE_LIST ? "pipeline.steps: more than 256 steps"
                                          : "pipeline.steps takes a list of steps");
         return;
     }
-    steps = arena_alloc(settings->arena, list->count * sizeof *steps);
+    steps = arena_alloc(arena, list->count * sizeof *steps);
     if (!steps) {
         complain(complaints, COMPLAINT_ERROR, list->at, "memory is short");
         return;
     }
     for (size_t i = 0; i < list->count; i++)
-        read_step(steps, i, list->items[i], allow_unknown, complaints);
-    settings->pipeline.steps = steps;
-    settings->pipeline.step_count = list->count;
+        read_step(arena, steps, i, list->items[i], allow_unknown, complaints);
+    pipeline->steps = steps;
+    pipeline->step_count = list->count;
 }

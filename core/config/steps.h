@@ -1,5 +1,5 @@
 /*
- * The list of steps as written: type, id and params of each. What a type means is the pipeline builder's business.
+ * The list of steps as written: type, id, conditions, time limit and params of each. What a type means is the pipeline builder's business.
  *
  * Thread: [load].
  */
@@ -8,7 +8,8 @@
 
 #include "config/settings.h"
 
-/* Reads `pipeline.steps` into `settings->pipeline`. `list` may be NULL (no steps). */
-void steps_read(struct settings *settings, const struct node *list, bool allow_unknown, struct complaints *complaints);
+/* Reads a pipeline's `steps`. `list` may be NULL (no steps). */
+void steps_read(struct arena *arena, struct pipeline_settings *pipeline, const struct node *list, bool allow_unknown,
+                struct complaints *complaints);
 
 #endif

@@ -90,6 +90,7 @@ struct exchange {
     bool bypasses;  /* its body goes out past the library, see stream.c */
     bool in_work;
     bool http10, head_request;
+    bool folded; /* a line of its head */
     struct server *server;
     struct connection *connection;
     struct exchange *work_next; /* on the work list; or spare */

@@ -1,6 +1,7 @@
 /* See listen.h. */
 #include "listen.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -91,7 +92,7 @@ static void every_address(unsigned port, int family, struct listen_address *addr
 static const char *look_up(const struct listen_text *text, struct listen_address *address)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found, *best;
+    struct addrinfo *found = NULL, *best;
     char port[8];
     int error;
 
@@ -103,6 +104,7 @@ static const char *look_up(const struct listen_text *text, struct listen_address
         continue;
     if (!best)
         best = found;
+    assert(best);
     memcpy(&address->address, best->ai_addr, best->ai_addrlen);
     address->size = best->ai_addrlen;
     freeaddrinfo(found);
@@ -191,7 +193,7 @@ static bool open_all(struct listen_address *address, unsigned port, unsigned cou
 coord_status listen_open(coord_slice text, unsigned count, int *fds, struct buffer *reason)
 {
     struct listen_text parsed;
-    struct listen_address address;
+    struct listen_address address = {0};
     const char *problem = parse(text, &parsed);
 
     if (problem)
@@ -214,7 +216,7 @@ coord_status listen_open(coord_slice text, unsigned count, int *fds, struct buff
 
 uint16_t listen_port(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
 
     if (getsockname(fd, (struct sockaddr *)&address, &size) != 0)

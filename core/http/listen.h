@@ -8,10 +8,10 @@
 #include "runtime/buffer.h"
 
 /*
- * Opens `count` sockets on `address` (":8080" is dual-stack, "127.0.0.1:0", "[::1]:80", "host:port"); more than one share the port by
+ * Opens `count` sockets on the address `text` (":8080" is dual-stack, "127.0.0.1:0", "[::1]:80", "host:port"); more than one share the port by
  * SO_REUSEPORT. COORD_OK; COORD_INVALID (`reason` says what is wrong with the text), COORD_FAIL (`reason` has the system's words).
  */
-coord_status listen_open(coord_slice address, unsigned count, int *fds, struct buffer *reason);
+coord_status listen_open(coord_slice text, unsigned count, int *fds, struct buffer *reason);
 
 /* The port that a socket got. */
 uint16_t listen_port(int fd);

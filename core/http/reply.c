@@ -175,6 +175,7 @@ static ssize_t read_out(void *context, uint64_t position, char *into, size_t roo
 
 static struct MHD_Response *from_buffer(struct exchange *exchange)
 {
+    struct MHD_Response *response;
     size_t size;
     char *data;
 
@@ -183,7 +184,10 @@ static struct MHD_Response *from_buffer(struct exchange *exchange)
     assert(exchange->out_start == 0);
     data = buffer_take(&exchange->out, &size);
     exchange->sent = size;
-    return MHD_create_response_from_buffer(size, data, MHD_RESPMEM_MUST_FREE);
+    response = MHD_create_response_from_buffer(size, data, MHD_RESPMEM_MUST_FREE);
+    if (!response)
+        free(data);
+    return response;
 }
 
 static struct MHD_Response *from_reader(struct exchange *exchange, uint64_t size)

@@ -44,6 +44,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *user)
     struct carrier *carrier = user;
 
     (void)size; /* always 1 */
+    curl_client_moved(carrier->curl);
     if (!attempt_head_line(&carrier->attempt, (coord_slice){data, count}))
         return 0;
     if (carrier->attempt.head.complete)
@@ -60,6 +61,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *user)
         carrier->receive_held = true;
         return CURL_WRITEFUNC_PAUSE; /* it comes again */
     }
+    curl_client_moved(carrier->curl);
     return attempt_data(&carrier->attempt, (coord_slice){data, count}) ? count : CURL_WRITEFUNC_ERROR;
 }
 
@@ -126,6 +128,8 @@ static size_t on_upload(char *room, size_t size, size_t count, void *user)
         return CURL_READFUNC_ABORT;
     filled = carrier->attempt.request.streamed ? read_stream(carrier, room, size * count)
                                                : read_pieces(carrier, room, size * count);
+    if (filled != CURL_READFUNC_PAUSE)
+        curl_client_moved(carrier->curl);
     if (carrier->attempt.leg)
         attempt_uploading(&carrier->attempt, filled == CURL_READFUNC_PAUSE);
     return filled;
@@ -342,6 +346,7 @@ static void flow(struct attempt *attempt)
         return;
     carrier->receive_held = hold_receive;
     carrier->upload_held = hold_upload;
+    curl_client_moved(carrier->curl);
     curl_client_enter(carrier->curl);
     code = curl_easy_pause(carrier->easy, (hold_receive ? CURLPAUSE_RECV : 0) | (hold_upload ? CURLPAUSE_SEND : 0));
     if (code != CURLE_OK && attempt->leg)

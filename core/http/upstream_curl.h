@@ -22,6 +22,8 @@ struct curl_client {
     CURLM *multi;
     struct timer timer;            /* what the library asked for */
     bool kicked;                   /* it asked to be called at once */
+    bool dozing;                   /* … once too often: `timer` is ours */
+    unsigned futile;               /* such calls on end in which nothing happened */
     unsigned inside;               /* the library is on the stack */
     struct socket_watch **sockets; /* by descriptor; NULL: not ours */
     size_t socket_slots;
@@ -67,6 +69,7 @@ bool curl_client_add(struct carrier *carrier);      /* events come from the flus
 void curl_client_remove(struct carrier *carrier);   /* now or right after; carrier_removed is called then */
 void curl_client_take_out(struct carrier *carrier); /* now, without that call; never from inside */
 void curl_client_flush(struct curl_client *curl);
+void curl_client_moved(struct curl_client *curl); /* something happened in the library, or will */
 /* Brackets around calls that may run the library's callbacks. */
 void curl_client_enter(struct curl_client *curl);
 void curl_client_leave(struct curl_client *curl);

@@ -7,6 +7,9 @@
  *
  * The library (7.88) closes a descriptor that was still connecting without telling, and may open the next one under the same
  * number without saying again what it wants of it: see unused_again and open_socket.
+ *
+ * The library (8.14) asks to be called at once, and again, and again, while a transfer is paused whose answer has come whole.
+ * After a few such calls in which nothing happened it is called at intervals only, until something happens.
  */
 #include "upstream_curl.h"
 
@@ -20,6 +23,8 @@
 #include <unistd.h>
 
 static const int64_t NS_PER_MS = 1000000;
+
+enum { FUTILE_CALLS = 3, DOZE_MS = 20 };
 
 struct socket_watch {
     struct watch watch;
@@ -107,6 +112,7 @@ bool curl_client_add(struct carrier *carrier)
     struct curl_client *curl = carrier->curl;
 
     assert(curl->inside == 0);
+    curl_client_moved(curl);
     curl->running++;
     update_limit(curl);
     carrier->added = curl_multi_add_handle(curl->multi, carrier->easy) == CURLM_OK;
@@ -136,7 +142,19 @@ void curl_client_flush(struct curl_client *curl)
     if (!curl->kicked)
         return;
     curl->kicked = false;
+    curl->futile++;
     act(curl, CURL_SOCKET_TIMEOUT, 0);
+}
+
+void curl_client_moved(struct curl_client *curl)
+{
+    curl->futile = 0;
+    if (!curl->dozing)
+        return;
+    curl->dozing = false;
+    curl->kicked = true;
+    reactor_disarm(curl->client->reactor, &curl->timer);
+    client_flush_soon(curl->client);
 }
 
 /* The library's timer */
@@ -146,7 +164,10 @@ static int timer_wanted(CURLM *multi, long wait_ms, void *user)
     struct curl_client *curl = user;
 
     (void)multi;
-    curl->kicked = wait_ms == 0;
+    curl->kicked = wait_ms == 0 && curl->futile < FUTILE_CALLS;
+    curl->dozing = wait_ms == 0 && !curl->kicked;
+    if (curl->dozing)
+        wait_ms = DOZE_MS;
     if (wait_ms > 0) {
         reactor_arm(curl->client->reactor, &curl->timer, wait_ms * NS_PER_MS);
         return 0;
@@ -157,7 +178,14 @@ static int timer_wanted(CURLM *multi, long wait_ms, void *user)
     return 0;
 }
 
-static void timer_due(struct timer *timer) { act(OWNER_OF(timer, struct curl_client, timer), CURL_SOCKET_TIMEOUT, 0); }
+static void timer_due(struct timer *timer)
+{
+    struct curl_client *curl = OWNER_OF(timer, struct curl_client, timer);
+
+    if (!curl->dozing)
+        curl->futile = 0;
+    act(curl, CURL_SOCKET_TIMEOUT, 0);
+}
 
 /* Descriptors */
 
@@ -170,6 +198,7 @@ static void socket_ready(struct watch *watch, uint32_t events)
         reactor_unwatch(socket->curl->client->reactor, watch);
         return;
     }
+    curl_client_moved(socket->curl);
     if (events & (EPOLLIN | EPOLLHUP))
         mask |= CURL_CSELECT_IN;
     if (events & EPOLLOUT)

@@ -26,7 +26,7 @@ void answer_head_begin(struct answer_head *head)
 
 void answer_head_release(struct answer_head *head) { arena_release(&head->arena); }
 
-/* "HTTP/1.1 200 reason", where the reason and the space before it may be missing. */
+/* "HTTP/1.1 200 reason", where the reason and the space before it may be missing. There are no statuses but 1xx to 5xx. */
 static bool read_status_line(struct answer_head *head, coord_slice line)
 {
     const char *at = line.data;
@@ -37,7 +37,7 @@ static bool read_status_line(struct answer_head *head, coord_slice line)
         return false;
     head->old = at[7] == '0';
     head->status = (at[9] - '0') * 100 + (at[10] - '0') * 10 + (at[11] - '0');
-    return head->status >= 100;
+    return head->status >= 100 && head->status <= 599;
 }
 
 /* Digits only, so that what is passed on and what was read are the same number. */

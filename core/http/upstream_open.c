@@ -27,6 +27,23 @@ static char *keep(struct upstream *upstream, coord_slice text)
     return copy;
 }
 
+/* A text put together here. */
+static char *keep_printf(struct upstream *upstream, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static char *keep_printf(struct upstream *upstream, const char *format, ...)
+{
+    char *copy = upstream->text.data + upstream->text.size;
+    size_t room = upstream->text.capacity - upstream->text.size;
+    va_list arguments;
+    int size;
+
+    va_start(arguments, format);
+    size = vsnprintf(copy, room, format, arguments);
+    va_end(arguments);
+    assert(size >= 0 && (size_t)size < room); /* reserved by keep_strings */
+    upstream->text.size += (size_t)size + 1;
+    return copy;
+}
+
 static char *keep_path(struct upstream *upstream, coord_slice *path)
 {
     char *copy;
@@ -85,7 +102,7 @@ static const char *take_host(struct upstream *upstream, CURLU *url)
 
     if (curl_url_get(url, CURLUPART_HOST, &host, 0) || curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT))
         goto out;
-    upstream->port = atoi(port);
+    upstream->port = (int)strtol(port, NULL, 10); /* digits up to 65535, by libcurl */
     problem = "the URL's port is 0";
     if (upstream->port <= 0)
         goto out;
@@ -93,8 +110,7 @@ static const char *take_host(struct upstream *upstream, CURLU *url)
     if (strlen(host) > 253)
         goto out;
     upstream->host = keep(upstream, is_literal(host) ? (coord_slice){NULL, 0} : coord_slice_of(host));
-    upstream->host_port = upstream->text.data + upstream->text.size;
-    upstream->text.size += (size_t)sprintf(upstream->host_port, "%s:%d", host, upstream->port) + 1;
+    upstream->host_port = keep_printf(upstream, "%s:%d", host, upstream->port);
     problem = NULL;
 out:
     curl_free(host);
@@ -115,8 +131,7 @@ static const char *take_authority(struct upstream *upstream)
     upstream->prefix = (coord_slice){url.data + end, url.size - end};
     while (upstream->prefix.size > 0 && upstream->prefix.data[upstream->prefix.size - 1] == '/')
         upstream->prefix.size--;
-    upstream->origin = upstream->text.data + upstream->text.size;
-    upstream->text.size += (size_t)sprintf(upstream->origin, "%.*s/", (int)end, url.data) + 1;
+    upstream->origin = keep_printf(upstream, "%.*s/", (int)end, url.data);
     return end > start ? NULL : "the URL has no host";
 }
 

@@ -1,6 +1,8 @@
 /* See document_internal.h: the life of a document, finding and reading. */
 #include "document_internal.h"
 
+#include "json/members.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -8,9 +10,11 @@ static const uint64_t largest_count = UINT64_C(1) << 53;
 
 enum { LARGEST_COUNT_DIGITS = 16 };
 
+const char document_no_memory[] = "memory is short";
+
 coord_document *coord_document_parse_new(coord_slice text, size_t *offset, const char **reason)
 {
-    struct json_error error = {.offset = 0, .reason = "memory is short"};
+    struct json_error error = {.memory = true};
     coord_document *document = malloc(sizeof *document);
     struct json_text *received = document ? json_text_new(text, JSON_MAX_DEPTH, false, &error) : NULL;
 
@@ -18,7 +22,7 @@ coord_document *coord_document_parse_new(coord_slice text, size_t *offset, const
         if (offset)
             *offset = error.offset;
         if (reason)
-            *reason = error.reason;
+            *reason = error.memory ? document_no_memory : error.reason;
         free(document);
         return NULL;
     }

@@ -6,6 +6,7 @@
  */
 #include "document_internal.h"
 
+#include "json/members.h"
 #include "json/quote.h"
 #include "json/utf8.h"
 
@@ -273,4 +274,47 @@ coord_status coord_document_remove_all(coord_document *document, const char *poi
     if (removed)
         *removed = matches;
     return COORD_OK;
+}
+
+/* Marks who goes, by ordinal. COORD_OK, COORD_NO_MEMORY. */
+static coord_status mark(coord_document *document, const char *pointer, bool (*goes)(void *context, coord_slice name),
+                         void *context, bool *marked, size_t *count)
+{
+    coord_slice name, json;
+    coord_status status;
+    size_t cursor = 0;
+
+    while ((status = coord_document_next(document, pointer, &cursor, &name, &json)) == COORD_OK) {
+        marked[cursor - 1] = goes(context, name);
+        *count += marked[cursor - 1];
+    }
+    return status == COORD_END ? COORD_OK : status;
+}
+
+coord_status document_remove_where(coord_document *document, const char *pointer,
+                                   bool (*goes)(void *context, coord_slice name), void *context)
+{
+    struct json_value object;
+    coord_status status = document_find(document, pointer, &object);
+    size_t count = 0;
+    struct json_node *node;
+    bool *marked;
+
+    if (status != COORD_OK)
+        return status == COORD_ABSENT ? COORD_OK : status;
+    if (json_value_type(&object) != COORD_JSON_OBJECT)
+        return COORD_OK;
+    marked = calloc(json_value_count(&object) + 1, sizeof *marked);
+    if (!marked)
+        return COORD_NO_MEMORY;
+    status = mark(document, pointer, goes, context, marked, &count);
+    if (status == COORD_OK && count > 0) {
+        node = open_way(document, pointer, json_pointer_depth(pointer));
+        if (!node || !json_node_remove_marked(node, marked))
+            status = COORD_NO_MEMORY;
+        else
+            changed(document, node);
+    }
+    free(marked);
+    return status;
 }

@@ -374,18 +374,25 @@ void json_node_remove(struct json_node *node, size_t item)
     }
 }
 
-/* Copies what the run keeps without `name` to `kept`, as runs, and returns how many those are. */
-static size_t thin_run(const struct json_node *node, const struct json_item *run, coord_slice name,
-                       struct json_item *kept)
+/* Which members go: those of that name, or the marked ones. */
+struct removal {
+    coord_slice name;
+    const bool *marked; /* by ordinal; NULL: by name */
+};
+
+/* Copies what the run, whose first member is number `ordinal`, keeps to `kept`, as runs, and returns how many those are. */
+static size_t thin_run(const struct json_node *node, const struct json_item *run, const struct removal *removal,
+                       size_t ordinal, struct json_item *kept)
 {
+    bool object = is_object(node->text, node->span.begin);
     struct json_item *last = NULL;
     size_t count = 0;
     size_t at = run->base.begin;
 
     for (size_t i = 0; i < run->count; i++) {
-        struct json_member member = json_member_at(node->text->bytes, true, at);
+        struct json_member member = json_member_at(node->text->bytes, object, at);
 
-        if (json_key_at_is(node->text->bytes, at, name)) {
+        if (removal->marked ? removal->marked[ordinal + i] : json_key_at_is(node->text->bytes, at, removal->name)) {
             last = NULL;
         } else if (last) {
             last->base.end = member.value.end;
@@ -399,35 +406,54 @@ static size_t thin_run(const struct json_node *node, const struct json_item *run
     return count;
 }
 
-bool json_node_remove_all(struct json_node *node, coord_slice name)
+/* `most` members go. */
+static bool thin(struct json_node *node, const struct removal *removal, size_t most)
 {
-    struct json_value value = {node->text, node->span, node};
+    struct json_item *items = malloc((node->count + most + 1) * sizeof *items);
     struct json_place place;
-    size_t matches = json_value_find(&value, name, &place);
-    struct json_item *items = malloc((node->count + matches + 1) * sizeof *items);
-    size_t count = 0;
+    size_t count = 0, ordinal = 0;
 
     if (!items)
         return false;
     for (size_t i = 0; i < node->count; i++) {
         struct json_item *item = &node->items[i];
+        size_t members = item->count;
 
         if (is_run(item)) {
-            count += thin_run(node, item, name, items + count);
-        } else if (find_in_item(node, i, name, &place) > 0) {
+            count += thin_run(node, item, removal, ordinal, items + count);
+        } else if (removal->marked ? removal->marked[ordinal] : find_in_item(node, i, removal->name, &place) > 0) {
             json_value_release(&item->value);
             json_text_unref(item->key);
         } else {
             items[count++] = *item;
         }
+        ordinal += members;
     }
     free(node->items);
     node->items = items;
-    node->capacity = node->count + matches + 1;
+    node->capacity = node->count + most + 1;
     node->count = count;
     node->finger.item = 0;
     node->finger.ordinal = 0;
     return true;
+}
+
+bool json_node_remove_all(struct json_node *node, coord_slice name)
+{
+    struct json_value value = {node->text, node->span, node};
+    struct json_place place;
+
+    return thin(node, &(struct removal){.name = name}, json_value_find(&value, name, &place));
+}
+
+bool json_node_remove_marked(struct json_node *node, const bool *marked)
+{
+    struct json_value value = {node->text, node->span, node};
+    size_t count = json_value_count(&value), most = 0;
+
+    for (size_t i = 0; i < count; i++)
+        most += marked[i];
+    return thin(node, &(struct removal){.marked = marked}, most);
 }
 
 void json_node_changed(struct json_node *node)

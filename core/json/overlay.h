@@ -103,6 +103,9 @@ void json_node_remove(struct json_node *node, size_t item);
 /* Takes every member `name` out of an object; false, and nothing done, when memory is short. */
 bool json_node_remove_all(struct json_node *node, coord_slice name);
 
+/* Takes those out whose ordinal is marked, in one pass. `marked` is for all members of the container. The same. */
+bool json_node_remove_marked(struct json_node *node, const bool *marked);
+
 /* The node reads differently from now on: forgets what was cached of it and of all around it. */
 void json_node_changed(struct json_node *node);
 

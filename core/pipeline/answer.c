@@ -11,7 +11,7 @@ static coord_status own_head(coord_request *request, int32_t status, const char 
 {
     struct headers given, list;
 
-    if (request->cancelled)
+    if (request_stopped(request))
         return COORD_CANCELLED;
     if (request_answered(request))
         return COORD_STATE;
@@ -19,9 +19,10 @@ static coord_status own_head(coord_request *request, int32_t status, const char 
         return COORD_INVALID;
     headers_init(&given, &request->arena);
     headers_init(&list, &request->arena);
-    if (content_type && (!header_value_valid(coord_slice_of(content_type)) ||
-                         !headers_add(&given, (coord_slice)COORD_SLICE("Content-Type"), coord_slice_of(content_type))))
+    if (content_type && !header_value_valid(coord_slice_of(content_type)))
         return COORD_INVALID;
+    if (content_type && !headers_add(&given, (coord_slice)COORD_SLICE("Content-Type"), coord_slice_of(content_type)))
+        return COORD_NO_MEMORY;
     for (size_t i = 0; headers && headers[i] && headers[i + 1]; i += 2) {
         coord_slice name = coord_slice_of(headers[i]), value = coord_slice_of(headers[i + 1]);
 
@@ -57,17 +58,17 @@ coord_status coord_answer_write(coord_request *request, coord_slice bytes)
 {
     const struct settings *settings = request->generation->settings;
 
-    if (request->cancelled)
+    if (request_stopped(request))
         return COORD_CANCELLED;
     if (!request->chain.head_entered || request->chain.over || request->chain.finishing)
         return COORD_STATE;
     chain_data(&request->chain, bytes);
     request->waiting_for_drain = true;
-    while (!request->cancelled && request->exchange &&
+    while (!request_stopped(request) && request->exchange &&
            exchange_queued(request->exchange) >= settings->response.buffer_high)
         request_park(request);
     request->waiting_for_drain = false;
-    return request->cancelled ? COORD_CANCELLED : COORD_OK;
+    return request_stopped(request) ? COORD_CANCELLED : COORD_OK;
 }
 
 coord_status coord_answer_end(coord_request *request)

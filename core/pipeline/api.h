@@ -16,7 +16,7 @@ enum error_shape { SHAPE_OPENAI = 1, SHAPE_ANTHROPIC, SHAPE_RESPONSES /* as Open
 struct api {
     int32_t id;        /* COORD_API_… */
     const char *path;  /* matched after cleaning */
-    const char *name;  /* label in log and metrics: chat_completions, … */
+    const char *name;  /* label in log and metrics: chat_completions, …; lives as long as the process */
     const char *route; /* label of orchestration_overhead_seconds */
     enum error_shape shape;
     const char *done;          /* how a whole stream's last event is recognised in its bytes; NULL: not at all */

@@ -22,22 +22,17 @@ void coord_call_cancel(coord_call *call)
 static coord_status cancelled(struct coord_call *call)
 {
     coord_call_cancel(call);
-    if (call->mode == CALL_RELAY)
+    if (call->mode == CALL_RELAY && (call->request->cancelled || request_answered(call->request)))
         chain_abort(&call->request->chain);
     return COORD_CANCELLED;
 }
 
 /* The first answer wins: a worker's does not get into one that a step has begun. */
-static bool is_answered(const struct coord_request *request)
-{
-    return request->answer_begun || request->chain.head_entered;
-}
-
 static coord_status begin(struct coord_call *call, enum call_mode mode)
 {
-    if (call->started || (mode == CALL_RELAY && is_answered(call->request)))
+    if (call->started || call->cancelled || (mode == CALL_RELAY && request_answered(call->request)))
         return COORD_STATE;
-    if (call->request->cancelled)
+    if (request_stopped(call->request))
         return COORD_CANCELLED;
     call->mode = mode;
     call->body.limit = call->limit;
@@ -64,9 +59,9 @@ coord_status coord_call_run(coord_call *call)
 
     if (status != COORD_OK)
         return status;
-    while (!call->ended && !call->request->cancelled)
+    while (!call->ended && !request_stopped(call->request))
         request_park(call->request);
-    return call->request->cancelled ? cancelled(call) : ended(call);
+    return request_stopped(call->request) ? cancelled(call) : ended(call);
 }
 
 static bool finished_badly(struct coord_call *call)
@@ -93,14 +88,14 @@ coord_status coord_calls_run(coord_call *const *calls, size_t count, uint32_t pa
             running += status == COORD_OK;
             started++;
         }
-        if (bad || status != COORD_OK || running == 0 || request->cancelled)
+        if (bad || status != COORD_OK || running == 0 || request_stopped(request))
             break;
         request_park(request);
     } while (true);
     for (size_t i = 0; i < started; i++)
         if (!calls[i]->ended)
             coord_call_cancel(calls[i]);
-    if (request && request->cancelled)
+    if (request && request_stopped(request))
         return COORD_CANCELLED;
     if (status != COORD_OK || !bad)
         return status;
@@ -114,9 +109,9 @@ coord_status coord_call_head(coord_call *call)
 
     if (status != COORD_OK)
         return status;
-    while (!call->head_seen && !call->ended && !call->request->cancelled)
+    while (!call->head_seen && !call->ended && !request_stopped(call->request))
         request_park(call->request);
-    if (call->request->cancelled)
+    if (request_stopped(call->request))
         return cancelled(call);
     return call->head_seen ? COORD_OK : ended(call);
 }
@@ -133,10 +128,10 @@ static coord_status finish_relay(struct coord_call *call)
 {
     struct coord_request *request = call->request;
 
-    while (!call->relay_done && !request->cancelled)
+    while (!call->relay_done && !request_stopped(request))
         request_park(request);
     request->relaying = NULL;
-    if (request->cancelled)
+    if (request_stopped(request))
         return cancelled(call);
     if (!call->head_seen)
         return ended(call);
@@ -147,9 +142,9 @@ coord_status coord_call_relay(coord_call *call)
 {
     if (!call->head_seen || call->mode != CALL_HOLD)
         return COORD_STATE;
-    if (call->request->cancelled)
+    if (request_stopped(call->request))
         return cancelled(call);
-    if (is_answered(call->request)) {
+    if (request_answered(call->request)) {
         coord_call_cancel(call);
         return COORD_STATE;
     }
@@ -175,21 +170,31 @@ coord_status coord_call_proxy(coord_call *call)
     return status == COORD_OK ? finish_relay(call) : status;
 }
 
+/* What comes while the step works on it, perhaps parked, goes into the other buffer. */
+static void give_out(struct coord_call *call, coord_slice *piece)
+{
+    struct buffer empty = call->given;
+
+    buffer_clear(&empty, KEPT_BUFFER);
+    call->given = call->body;
+    call->body = empty;
+    *piece = buffer_slice(&call->given);
+}
+
 coord_status coord_call_read(coord_call *call, coord_slice *piece)
 {
     if (!call->head_seen || (call->mode != CALL_HOLD && call->mode != CALL_READ))
         return COORD_STATE;
-    if (call->mode == CALL_READ) /* what was given out last time */
-        buffer_clear(&call->body, KEPT_BUFFER);
     call->mode = CALL_READ;
     unpause(call);
-    while (call->body.size == 0 && !call->ended && !call->request->cancelled)
+    while (call->body.size == 0 && !call->ended && !request_stopped(call->request))
         request_park(call->request);
-    if (call->request->cancelled)
+    if (request_stopped(call->request))
         return cancelled(call);
-    *piece = buffer_slice(&call->body);
-    if (piece->size > 0)
+    if (call->body.size > 0) {
+        give_out(call, piece);
         return COORD_OK;
+    }
     return call->outcome == LEG_COMPLETE ? COORD_END : call_fail_transport(call);
 }
 
@@ -198,9 +203,10 @@ coord_status coord_call_discard(coord_call *call)
     if (!call->head_seen || call->mode == CALL_RELAY)
         return COORD_STATE;
     buffer_release(&call->body);
+    buffer_release(&call->given);
     call->mode = CALL_DISCARD;
     unpause(call);
-    while (!call->ended && !call->request->cancelled)
+    while (!call->ended && !request_stopped(call->request))
         request_park(call->request);
-    return call->request->cancelled ? cancelled(call) : COORD_OK;
+    return request_stopped(call->request) ? cancelled(call) : COORD_OK;
 }

@@ -33,7 +33,7 @@ struct coord_call {
     bool may_repeat, keep_failure, capture;
 
     enum call_mode mode;
-    bool started, ended, cancelled, head_seen, woke_for_head;
+    bool started, ended, cancelled, head_seen;
     bool relay_done; /* the answer went through the chain to its end, or was cut */
     unsigned attempts;
     struct leg *leg; /* running */
@@ -43,7 +43,8 @@ struct coord_call {
     int32_t status;
     struct headers answer_headers;
     int64_t answer_length;
-    struct buffer body; /* COLLECT; HOLD and READ: what has come and was not taken */
+    struct buffer body;  /* COLLECT; HOLD and READ: what has come and was not taken */
+    struct buffer given; /* READ: what was taken last */
     size_t discarded;
     bool too_large;
     bool paused;

@@ -114,19 +114,18 @@ static bool capture_headers(struct coord_call *call)
 {
     static const coord_slice topology = COORD_SLICE("x-peer-topology");
     struct coord_request *request = call->request;
-    const struct settings *settings = request->generation->settings;
+    const struct pipeline_settings *pipeline = request->pipeline->settings;
     const struct header *peer =
         call_has_phase(call, COORD_PHASE_PREFILL) ? headers_find(&call->answer_headers, topology) : NULL;
 
     if (peer && peer->value.size > 0)
         request->peer_topology = peer->value;
 
-    for (size_t i = 0; i < settings->pipeline.forward_response_header_count; i++) {
-        const struct header *field =
-            headers_find(&call->answer_headers, settings->pipeline.forward_response_headers[i]);
+    for (size_t i = 0; i < pipeline->forward_response_header_count; i++) {
+        const struct header *field = headers_find(&call->answer_headers, pipeline->forward_response_headers[i]);
 
         if (field && field->value.size > 0 &&
-            !headers_set(&request->relayed, settings->pipeline.forward_response_headers[i], field->value))
+            !headers_set(&request->relayed, pipeline->forward_response_headers[i], field->value))
             return false;
     }
     return true;
@@ -166,4 +165,5 @@ void call_release(struct coord_call *call)
     coord_document_free(call->document);
     coord_document_free(call->answer);
     buffer_release(&call->body);
+    buffer_release(&call->given);
 }

@@ -165,7 +165,7 @@ static bool repeat(struct coord_call *call)
     struct coord_request *request = call->request;
 
     if (!call->may_repeat || call->attempts > 1 || call->outcome != LEG_NO_ANSWER || call->head_seen ||
-        request->answer_begun || request->cancelled)
+        request_answered(request) || request_stopped(request))
         return false;
     coord_log(request, COORD_LOG_INFO, "leg repeated on a fresh connection: the worker closed without an answer",
               (coord_field[]){LOG_TEXT_FIELD("leg", coord_slice_of(call->name)),

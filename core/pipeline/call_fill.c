@@ -41,7 +41,7 @@ coord_call *coord_call_gateway_new(coord_request *request, const char *name, con
         return NULL;
     call->gateway = true;
     call->phase = phase;
-    call->upstream = request->generation->gateway;
+    call->upstream = request->pipeline->gateway;
     if (!leg_headers_base(request) || !borrow_headers(call, &request->base, true) ||
         !borrow_headers(call, &request->relayed, true)) {
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
@@ -88,14 +88,6 @@ coord_status coord_call_set_path(coord_call *call, coord_slice path)
     return call->path.data ? COORD_OK : COORD_NO_MEMORY;
 }
 
-coord_status coord_call_keep_query(coord_call *call)
-{
-    if (call->started)
-        return COORD_STATE;
-    call->keep_query = true;
-    return COORD_OK;
-}
-
 coord_status coord_call_set_header(coord_call *call, const char *name, coord_slice value)
 {
     if (call->started)
@@ -135,6 +127,8 @@ coord_status coord_call_set_text(coord_call *call, coord_slice text, const char 
 {
     if (call->started)
         return COORD_STATE;
+    coord_document_free(call->document);
+    call->document = NULL;
     call->text = coord_request_copy(call->request, text);
     call->has_body = true;
     return call->text.data ? set_content_type(call, content_type) : COORD_NO_MEMORY;
@@ -142,30 +136,36 @@ coord_status coord_call_set_text(coord_call *call, coord_slice text, const char 
 
 coord_status coord_call_set_timeout(coord_call *call, int64_t nanoseconds)
 {
+    if (call->started)
+        return COORD_STATE;
+    if (nanoseconds < 0)
+        return COORD_INVALID;
     call->timeout_ns = nanoseconds;
-    return call->started ? COORD_STATE : COORD_OK;
+    return COORD_OK;
 }
 
 coord_status coord_call_set_limit(coord_call *call, size_t bytes)
 {
+    if (call->started)
+        return COORD_STATE;
+    if (bytes == 0) /* a buffer would take it for no limit */
+        return COORD_INVALID;
     call->limit = bytes;
-    return call->started ? COORD_STATE : COORD_OK;
-}
-
-coord_status coord_call_allow_repeat(coord_call *call)
-{
-    call->may_repeat = true;
     return COORD_OK;
 }
 
-coord_status coord_call_keep_failure(coord_call *call)
+static coord_status set_flag(const coord_call *call, bool *flag)
 {
-    call->keep_failure = true;
+    if (call->started)
+        return COORD_STATE;
+    *flag = true;
     return COORD_OK;
 }
 
-coord_status coord_call_capture_headers(coord_call *call)
-{
-    call->capture = true;
-    return COORD_OK;
-}
+coord_status coord_call_keep_query(coord_call *call) { return set_flag(call, &call->keep_query); }
+
+coord_status coord_call_allow_repeat(coord_call *call) { return set_flag(call, &call->may_repeat); }
+
+coord_status coord_call_keep_failure(coord_call *call) { return set_flag(call, &call->keep_failure); }
+
+coord_status coord_call_capture_headers(coord_call *call) { return set_flag(call, &call->capture); }

@@ -68,7 +68,7 @@ static coord_slice leg_target(const struct coord_call *call, const struct upstre
         memcpy(target, prefix.data, prefix.size);
     memcpy(target + prefix.size, call->path.data, call->path.size);
     if (query) {
-        target[prefix.size + call->path.size] = '?';
+        target[prefix.size + call->path.size] = memchr(call->path.data, '?', call->path.size) ? '&' : '?';
         memcpy(target + prefix.size + call->path.size + 1, request->query.data, request->query.size);
     }
     return (coord_slice){target, size};
@@ -102,15 +102,15 @@ static bool leg_body(struct coord_call *call, struct leg_request *leg)
 
 static void leg_timeouts(const struct coord_call *call, struct leg_request *leg)
 {
-    const struct settings *settings = call->request->generation->settings;
+    const struct gateway_settings *gateway = call->request->pipeline->settings->gateway;
     int64_t total = call->timeout_ns ? call->timeout_ns : call->upstream->timeout_ns;
 
-    leg->total_timeout_ns = total > 0 ? total : call->gateway ? settings->gateway.total_timeout_ns : 0;
-    leg->idle_timeout_ns = settings->gateway.idle_timeout_ns;
+    leg->total_timeout_ns = total > 0 ? total : call->gateway ? gateway->total_timeout_ns : 0;
+    leg->idle_timeout_ns = gateway->idle_timeout_ns;
     if (relays(call) && !call->request->stream)
-        leg->head_timeout_ns = settings->gateway.response_timeout_ns;
+        leg->head_timeout_ns = gateway->response_timeout_ns;
     else if (call->gateway || total <= 0)
-        leg->head_timeout_ns = settings->gateway.timeout_ns;
+        leg->head_timeout_ns = gateway->timeout_ns;
 }
 
 static void note_phase(struct coord_call *call)

@@ -2,8 +2,10 @@
 #include "pipeline/executor.h"
 
 #include "pipeline/call.h"
+#include "pipeline/composition.h"
 #include "pipeline/heartbeat.h"
 #include "pipeline/prompt_guard.h"
+#include "pipeline/trial.h"
 #include "pipeline/worker.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
@@ -32,11 +34,21 @@ static void settle_failure(struct coord_request *request, const struct step *ste
                                           is_status(status) ? "" : ", which is no status of a step");
 }
 
-static coord_status run_step(struct coord_request *request, const struct step *step)
+static void count_failure(const struct coord_request *request, const struct step *step, coord_status status)
+{
+    if (request->failure.class != ERROR_NONE && request->failure.class != ERROR_CANCELLED)
+        count_step_error(step, request->failure.class);
+    else if (request->answer_begun && request->answer_status >= 400 && status == COORD_DONE)
+        count_step_error(step, request->answer_status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX);
+    else if (request->watch.status != 0 && status == COORD_DONE)
+        count_step_error(step, request->watch.status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX);
+}
+
+/* The step's own time, its metrics, and the label by which the watchdog and a crash name it. */
+static coord_status execute(struct coord_request *request, const struct step *step)
 {
     struct step_record *record = &request->steps_ran[request->steps_ran_count++];
     coord_slice label = coord_slice_of(step->id);
-    bool had_ids = request->has_token_ids;
     coord_status status;
 
     record->step = step;
@@ -50,33 +62,60 @@ static coord_status run_step(struct coord_request *request, const struct step *s
     request->step = NULL;
     record->ended_ns = now(request);
     metric_series_add(step->duration, (double)(record->ended_ns - record->began_ns) / 1e9);
-    prompt_guard_after(request, step, had_ids);
+    return status;
+}
+
+static coord_status run_step(struct coord_request *request, const struct step *step)
+{
+    bool had_ids = request->has_token_ids;
+    struct trial trial;
+    coord_status status;
+    bool goes_on;
+
+    trial_begin(&trial, request, step);
+    status = execute(request, step);
+    if (request->expired && status != COORD_DONE)
+        request_fail(request, ERROR_UPSTREAM_TRANSPORT, 504, "upstream_timeout",
+                     "step %s did not end within its timeout", step->id);
     if (status < 0 || !is_status(status)) {
         settle_failure(request, step, status);
         status = COORD_FAIL;
     }
-    if (request->failure.class != ERROR_NONE && request->failure.class != ERROR_CANCELLED)
-        count_step_error(step, request->failure.class);
-    else if (request->answer_begun && request->answer_status >= 400 && status == COORD_DONE)
-        count_step_error(step, request->answer_status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX);
-    else if (request->watch.status != 0 && status == COORD_DONE)
-        count_step_error(step, request->watch.status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX);
-    return status;
+    count_failure(request, step, status);
+    goes_on = trial_end(&trial, request, step, status < 0);
+    prompt_guard_after(request, step, had_ids); /* of what is left of the step */
+    return goes_on ? COORD_NEXT : status;
+}
+
+/* False: its conditions do not hold for this request. */
+static bool is_to_run(struct coord_request *request, const struct step *step)
+{
+    const char *key = composition_skips(step, request);
+    coord_slice label = coord_slice_of(step->id);
+
+    if (!key)
+        return true;
+    coord_metric_add(families()->step_skipped_total, 1, &label);
+    coord_logf(request, COORD_LOG_DEBUG, "step %s skipped: when.%s does not hold", step->id, key);
+    return false;
 }
 
 void executor_run(struct coord_request *request)
 {
-    const struct generation *generation = request->generation;
+    const struct pipeline *pipeline = request->pipeline;
     coord_status status = COORD_NEXT;
+    const char *last = "none";
 
-    request->steps_ran = arena_alloc(&request->arena, (generation->step_count + 1) * sizeof *request->steps_ran);
+    request->steps_ran = arena_alloc(&request->arena, (pipeline->step_count + 1) * sizeof *request->steps_ran);
     fiber_set_subject(request->fiber, request->id.data);
     heartbeat_start(request);
-    for (size_t i = 0; i < generation->step_count && status == COORD_NEXT && request->steps_ran; i++) {
+    for (size_t i = 0; i < pipeline->step_count && status == COORD_NEXT && request->steps_ran; i++) {
         if (request->cancelled || request->failure.class != ERROR_NONE || request->answer_over)
             break;
-        request->step_index = i;
-        status = run_step(request, &generation->steps[i]);
+        if (!is_to_run(request, &pipeline->steps[i]))
+            continue;
+        last = pipeline->steps[i].id;
+        status = run_step(request, &pipeline->steps[i]);
     }
     heartbeat_stop(request);
     if (request->cancelled) {
@@ -86,18 +125,13 @@ void executor_run(struct coord_request *request)
     if (!request->answer_over && request->failure.class == ERROR_NONE)
         request_fail(request, ERROR_INTERNAL, 500, NULL,
                      status == COORD_DONE ? "step %s said that it had answered, but it had not"
-                                          : "no step of the pipeline answered the request",
-                     generation->steps[request->step_index].id);
+                                          : "no step of the pipeline answered the request (the last one was %s)",
+                     last);
     if (request->failure.class != ERROR_NONE)
         request_answer_failure(request);
 }
 
 /* ---- Background work ---- */
-
-struct running {
-    struct coord_request *request;
-    struct detached *work;
-};
 
 static void detached_main(void *argument)
 {
@@ -114,7 +148,7 @@ static void detached_main(void *argument)
 
 void executor_detach(struct coord_request *of, struct detached *work)
 {
-    struct coord_request *request = of->background ? NULL : request_background(of, work);
+    struct coord_request *request = of->background ? NULL : request_background(of);
 
     if (request) {
         request->detached = work;

@@ -3,6 +3,7 @@
 
 #include "config/error.h"
 #include "config/known.h"
+#include "pipeline/composition.h"
 #include "telemetry/families.h"
 
 #include <assert.h>
@@ -14,6 +15,7 @@ static const int64_t SAFE_IDLE_AGE_NS = 3 * INT64_C(1000000000); /* decision 39:
 /* What coord_config.owner points at while a step is being created. */
 struct construction {
     struct generation *generation;
+    const struct pipeline *pipeline;
     struct step *step;
     const struct connector_kind *kinds[2]; /* KV, EC */
     struct coord_config *configs;          /* the step's, then its connectors' */
@@ -72,7 +74,7 @@ static const struct connector_kind *connector_of(const struct construction *buil
     if (!declared(build->step->kind, CONNECTOR_PARAMS[which].param, &row))
         return NULL;
     set = node_get(entry->params, row.name);
-    inherited = row.inherits ? config_find(&build->generation->settings->pipeline_values, row.inherits) : NULL;
+    inherited = row.inherits ? config_find(&build->pipeline->settings->values, row.inherits) : NULL;
     if (set && set->kind == NODE_SCALAR)
         name = set->text;
     else if (inherited && inherited->source != VALUE_ABSENT && inherited->text.size > 0)
@@ -92,7 +94,7 @@ static bool load_params(struct construction *build, const struct step_entry *ent
                                  .table_count = 1,
                                  .map = entry->params,
                                  .at = entry->at,
-                                 .parent = &generation->settings->pipeline_values};
+                                 .parent = &build->pipeline->settings->values};
     bool loaded = false;
 
     for (size_t which = 0; which < 2; which++) {
@@ -123,7 +125,7 @@ static bool names_thing(const char *const *things, const char *thing)
 
 static bool provided_before(const struct construction *build, const char *thing)
 {
-    for (const struct step *step = build->generation->steps; step < build->step; step++)
+    for (const struct step *step = build->pipeline->steps; step < build->step; step++)
         if (names_thing(step->kind->type.provides, thing))
             return true;
     return false;
@@ -167,10 +169,9 @@ static void create_step(struct construction *build, const struct step_entry *ent
     step->created =
         !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
     if (!step->created)
-        complain(build->complaints, COMPLAINT_ERROR, entry->at, "step %.*s: %.*s", COORD_FMT(entry->id),
-                 COORD_FMT(error.message.size ? buffer_slice(&error.message)
-                                              : coord_slice_of("create failed without saying why")));
-    buffer_release(&error.message);
+        complain(build->complaints, COMPLAINT_ERROR, error.at.file ? error.at : entry->at, "step %.*s: %.*s",
+                 COORD_FMT(entry->id), COORD_FMT(error_message(&error, "create failed without saying why")));
+    error_release(&error);
 }
 
 static void add_metrics(struct step *step)
@@ -195,10 +196,11 @@ static void complain_unknown_type(const struct generation *generation, const str
              near ? "\"?" : "");
 }
 
-static void build_step(struct generation *generation, const struct step_entry *entry, struct complaints *complaints)
+static void build_step(struct generation *generation, struct pipeline *pipeline, const struct step_entry *entry,
+                       struct complaints *complaints)
 {
     const struct step_kind *kind = registry_step(generation->registry, entry->type);
-    struct step *step = &generation->steps[generation->step_count];
+    struct step *step = &pipeline->steps[pipeline->step_count];
     struct construction *build;
 
     if (!kind) {
@@ -211,9 +213,12 @@ static void build_step(struct generation *generation, const struct step_entry *e
         return;
     }
     generation->step_count++;
+    pipeline->step_count++;
     step->kind = kind;
+    step->entry = entry;
     step->id = intern(entry->id);
-    *build = (struct construction){.generation = generation, .step = step, .complaints = complaints};
+    *build =
+        (struct construction){.generation = generation, .pipeline = pipeline, .step = step, .complaints = complaints};
     create_step(build, entry);
     add_metrics(step);
 }
@@ -237,53 +242,70 @@ static struct coord_upstream *add_upstream(struct generation *generation, const 
     return upstream;
 }
 
-static bool build_gateway(struct generation *generation, struct complaints *complaints)
+/* The upstream of a gateway, made when its first pipeline is. */
+static struct coord_upstream *gateway_upstream(struct generation *generation, const struct gateway_settings *gateway)
 {
-    const struct settings *settings = generation->settings;
     struct upstream_options options = {
-        .transport = (enum upstream_transport)settings->gateway.transport,
-        .url = settings->gateway.address,
-        .max_idle_connections = (unsigned)settings->gateway.max_idle_conns_per_host,
-        .idle_age_ns = idle_age(settings->gateway.idle_conn_timeout_ns),
-        .connect_timeout_ns = settings->gateway.connect_timeout_ns,
-        .ca_file = settings->gateway.ca_file,
-        .client_cert_file = settings->gateway.cert_file,
-        .client_key_file = settings->gateway.key_file,
+        .transport = (enum upstream_transport)gateway->transport,
+        .url = gateway->address,
+        .max_idle_connections = (unsigned)gateway->max_idle_conns_per_host,
+        .idle_age_ns = idle_age(gateway->idle_conn_timeout_ns),
+        .connect_timeout_ns = gateway->connect_timeout_ns,
+        .ca_file = gateway->ca_file,
+        .client_cert_file = gateway->cert_file,
+        .client_key_file = gateway->key_file,
     };
 
-    if (options.url.size == 0) {
+    for (size_t i = 0; i < generation->pipeline_count; i++)
+        if (generation->pipelines[i].gateway && generation->pipelines[i].settings->gateway == gateway)
+            return generation->pipelines[i].gateway;
+    return add_upstream(generation, &options);
+}
+
+static void build_default_gateway(struct generation *generation, struct complaints *complaints)
+{
+    const struct settings *settings = generation->settings;
+
+    if (settings->gateway.address.size > 0)
+        generation->gateway = gateway_upstream(generation, &settings->gateway);
+    else if (settings->gateway_count == 0 || settings->gateway.given)
         complain(
             complaints, COMPLAINT_ERROR, settings->gateway.address_at,
             "gateway.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80");
-        return false;
+}
+
+static void build_pipeline(struct generation *generation, const struct pipeline_settings *settings,
+                           struct complaints *complaints)
+{
+    struct pipeline *pipeline = &generation->pipelines[generation->pipeline_count];
+
+    pipeline->settings = settings;
+    pipeline->steps = &generation->steps[generation->step_count];
+    if (settings->gateway == &generation->settings->gateway)
+        pipeline->gateway = generation->gateway;
+    else if (settings->gateway && settings->gateway->address.size > 0)
+        pipeline->gateway = gateway_upstream(generation, settings->gateway);
+    generation->pipeline_count++;
+    if (settings->step_count > MAX_STEPS) {
+        complain(complaints, COMPLAINT_ERROR, settings->steps_at,
+                 "pipeline.steps has %zu entries; at most %d are allowed", settings->step_count, MAX_STEPS);
+        return;
     }
-    generation->gateway = add_upstream(generation, &options);
-    return generation->gateway != NULL;
+    for (size_t i = 0; i < settings->step_count; i++)
+        build_step(generation, pipeline, &settings->steps[i], complaints);
 }
 
-static bool has_step(const struct settings *settings, const char *type)
+static bool make_room(struct generation *generation)
 {
-    for (size_t i = 0; i < settings->pipeline.step_count; i++)
-        if (coord_slice_is(settings->pipeline.steps[i].type, type))
-            return true;
-    return false;
-}
+    const struct settings *settings = generation->settings;
+    size_t steps = 0;
 
-/* What concerns the pipeline as a whole. */
-static void check_whole(const struct settings *settings, struct complaints *complaints)
-{
-    const struct value *openai = config_find(&settings->pipeline_values, "use_openai_format");
-    const struct entry *tracing = node_entry(settings->root, "tracing");
-
-    if (settings->pipeline.step_count == 0)
-        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at,
-                 "pipeline.steps is empty: a pipeline needs at least a step that answers, such as decode");
-    if (openai && openai->source != VALUE_ABSENT && !openai->integer && !has_step(settings, "render"))
-        complain(complaints, COMPLAINT_ERROR, openai->at,
-                 "pipeline.use_openai_format: false sends token ids, which need a render step in the pipeline");
-    if (settings->tracing && tracing)
-        complain(complaints, COMPLAINT_WARNING, tracing->at,
-                 "tracing: true passes trace context on, but exports no spans yet; remove it to silence this");
+    for (size_t i = 0; i < settings->pipeline_count; i++)
+        steps += settings->pipelines[i].step_count;
+    generation->steps = arena_alloc(&generation->arena, (steps + 1) * sizeof *generation->steps);
+    generation->pipelines =
+        arena_alloc(&generation->arena, (settings->pipeline_count + 1) * sizeof *generation->pipelines);
+    return generation->steps && generation->pipelines;
 }
 
 struct generation *generation_build(struct arena *arena_take, const struct settings *settings,
@@ -301,17 +323,15 @@ struct generation *generation_build(struct arena *arena_take, const struct setti
     *arena_take = (struct arena){0};
     generation->settings = settings;
     generation->registry = registry;
-    generation->steps =
-        arena_alloc(&generation->arena, (settings->pipeline.step_count + 1) * sizeof *generation->steps);
-    build_gateway(generation, complaints);
-    check_whole(settings, complaints);
-    if (settings->pipeline.step_count > MAX_STEPS)
-        complain(complaints, COMPLAINT_ERROR, settings->pipeline.at,
-                 "pipeline.steps has %zu entries; at most %d are allowed", settings->pipeline.step_count, MAX_STEPS);
-    else
-        for (size_t i = 0; i < settings->pipeline.step_count && generation->steps; i++)
-            build_step(generation, &settings->pipeline.steps[i], complaints);
-    if (complaints->errors > before || !generation->steps) {
+    if (!make_room(generation)) {
+        complain(complaints, COMPLAINT_ERROR, settings->root->at, "memory is short");
+    } else {
+        build_default_gateway(generation, complaints);
+        for (size_t i = 0; i < settings->pipeline_count; i++)
+            build_pipeline(generation, &settings->pipelines[i], complaints);
+        composition_check(generation, complaints);
+    }
+    if (complaints->errors > before) {
         generation_free(generation);
         return NULL;
     }
@@ -368,13 +388,12 @@ bool generation_start(struct generation *generation, struct complaints *complain
 
         if (step->kind->type.start && step->kind->type.start(step->state, &error) != COORD_OK) {
             complain(complaints, COMPLAINT_ERROR, at, "step %s: %.*s", step->id,
-                     COORD_FMT(error.message.size ? buffer_slice(&error.message)
-                                                  : coord_slice_of("start failed without saying why")));
-            buffer_release(&error.message);
+                     COORD_FMT(error_message(&error, "start failed without saying why")));
+            error_release(&error);
             stop_steps(generation);
             return false;
         }
-        buffer_release(&error.message);
+        error_release(&error);
         step->started = true;
     }
     return true;
@@ -480,15 +499,23 @@ coord_status coord_upstream_open(const coord_config *config, const char *param, 
     return COORD_OK;
 }
 
-static coord_status unknown_connector(const struct construction *build, const char *param, coord_slice name,
-                                      int32_t kind, coord_error *error)
+/* Told where the name stands: with the step, in the pipeline section, or in the environment. */
+static coord_status unknown_connector(const struct construction *build, const struct value *value, int32_t kind,
+                                      coord_error *error)
 {
+    const struct registry *registry = build->generation->registry;
+    const char *near = registry_nearest_connector(registry, kind, value->text);
     struct buffer list = {.limit = 1024};
 
-    for (const struct connector_kind *known = build->generation->registry->connectors; known; known = known->next)
+    if (value->source > VALUE_DEFAULT)
+        error->at = value->at;
+    if (near)
+        return coord_error_set(error, "unknown %s \"%.*s\": did you mean \"%s\"?", value->param->name,
+                               COORD_FMT(value->text), near);
+    for (const struct connector_kind *known = registry->connectors; known; known = known->next)
         if (known->type.kind == kind && !buffer_printf(&list, "%s%s", list.size ? ", " : "", known->type.name))
             break;
-    coord_error_set(error, "unknown %s \"%.*s\"; loaded are: %.*s", param, COORD_FMT(name),
+    coord_error_set(error, "unknown %s \"%.*s\"; loaded are: %.*s", value->param->name, COORD_FMT(value->text),
                     COORD_FMT(list.size ? buffer_slice(&list) : coord_slice_of("none")));
     buffer_release(&list);
     return COORD_FAIL;
@@ -503,11 +530,15 @@ coord_status coord_connector_open(const coord_config *config, const char *param,
     size_t at = 1;
     size_t which = kind == COORD_CONNECTOR_EC;
 
+    if (strcmp(param, CONNECTOR_PARAMS[which].param) != 0 || CONNECTOR_PARAMS[which].kind != kind)
+        return coord_error_set(error,
+                               "%s is no param that names a connector of kind %d; call it kv_connector or "
+                               "ec_connector",
+                               param, kind);
     if (coord_config_string(config, param, &name) != COORD_OK)
         return coord_error_set(error, "%s is not declared as a string param of this step, or has no value", param);
-    if (!build->kinds[which] || build->kinds[which]->type.kind != kind ||
-        !coord_slice_is(name, build->kinds[which]->type.name))
-        return unknown_connector(build, param, name, kind, error);
+    if (!build->kinds[which] || !coord_slice_is(name, build->kinds[which]->type.name))
+        return unknown_connector(build, config_find(config, param), kind, error);
     if (which == 1 && build->kinds[0])
         at++;
     made = arena_alloc(&build->generation->arena, sizeof *made);

@@ -16,7 +16,7 @@
 
 #include <coordinator/call.h>
 
-enum { MAX_REACTORS = 256, MAX_STEPS = 64 };
+enum { MAX_REACTORS = 256, MAX_STEPS = 64 /* of one pipeline */ };
 
 /* = coord_upstream: where legs go, for all reactors; each has its own `struct upstream` at `index`. */
 struct coord_upstream {
@@ -35,12 +35,21 @@ struct coord_connector {
 
 struct step {
     const struct step_kind *kind;
-    const char *id; /* lives as long as the process */
+    const struct step_entry *entry; /* as written: conditions, time limit, what an error means */
+    const char *id;                 /* lives as long as the process */
     void *state;
     bool created, started;
     struct coord_connector *connectors;
     struct coord_config config;
-    struct metric_series *duration, *running, *upstreams;
+    struct metric_series *duration;
+};
+
+/* One way through steps, for the requests that its conditions let in. */
+struct pipeline {
+    const struct pipeline_settings *settings;
+    struct coord_upstream *gateway;
+    struct step *steps; /* a part of the generation's */
+    size_t step_count;
 };
 
 /* A reactor's part of a generation. */
@@ -54,13 +63,14 @@ struct generation {
     struct arena arena;
     const struct settings *settings;
     const struct registry *registry;
-    struct step *steps;
+    struct step *steps; /* of all pipelines */
     size_t step_count;
+    struct pipeline *pipelines; /* in the order in which they are tried */
+    size_t pipeline_count;
     struct coord_upstream *upstreams;
     unsigned upstream_count;
-    struct coord_upstream *gateway;
+    struct coord_upstream *gateway; /* the one called default, where passthrough goes; NULL: there is none */
     struct generation_local local[MAX_REACTORS];
-    uint64_t number;
 };
 
 /*

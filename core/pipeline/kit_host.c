@@ -74,7 +74,7 @@ static bool start(coord_kit_host *host, const struct coord_kit_host_options *opt
 {
     struct generation *generation = build(host, options, complaints);
     struct buffer reason = {.limit = 4096};
-    bool started = generation && service_start(&host->service, &host->registry, generation, &reason) == COORD_OK;
+    bool started = generation && service_start(&host->service, generation, &reason) == COORD_OK;
 
     if (generation && !started) {
         say(complaints, &reason);

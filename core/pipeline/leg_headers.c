@@ -56,6 +56,15 @@ bool leg_header_is_credential(coord_slice name) { return (owned(name) & CREDENTI
 
 bool leg_header_is_the_cores(coord_slice name) { return (owned(name) & STEP) != 0; }
 
+/* Of any gateway: a client may name the phase of none. */
+static bool is_phase_header(coord_slice name, const struct settings *settings)
+{
+    for (size_t i = 0; i < settings->gateway_count; i++)
+        if (listed(name, settings->gateways[i]->phase_headers, settings->gateways[i]->phase_header_count))
+            return true;
+    return false;
+}
+
 /* Copies the list without fields owned `where`, phase headers and `also`; the slices are borrowed from `from`. */
 static bool copy_without(struct headers *to, const struct headers *from, unsigned where,
                          const struct settings *settings, const coord_slice *also, size_t also_count)
@@ -63,8 +72,7 @@ static bool copy_without(struct headers *to, const struct headers *from, unsigne
     for (size_t i = 0; i < from->count; i++) {
         const struct header *field = &from->list[i];
 
-        if ((owned(field->name) & where) ||
-            listed(field->name, settings->gateway.phase_headers, settings->gateway.phase_header_count) ||
+        if ((owned(field->name) & where) || is_phase_header(field->name, settings) ||
             listed(field->name, also, also_count))
             continue;
         if (!headers_add_borrowed(to, field->name, field->value))
@@ -77,13 +85,13 @@ static bool copy_without(struct headers *to, const struct headers *from, unsigne
 bool leg_headers_base(struct coord_request *request)
 {
     const struct settings *settings = request->generation->settings;
+    const struct pipeline_settings *pipeline = request->pipeline->settings;
 
     if (request->base_made)
         return true;
     headers_init(&request->base, &request->arena);
-    request->base_made =
-        copy_without(&request->base, &request->headers, PIPELINE, settings, settings->pipeline.forward_response_headers,
-                     settings->pipeline.forward_response_header_count);
+    request->base_made = copy_without(&request->base, &request->headers, PIPELINE, settings,
+                                      pipeline->forward_response_headers, pipeline->forward_response_header_count);
     return request->base_made;
 }
 
@@ -92,32 +100,45 @@ bool leg_headers_passthrough(struct headers *to, const struct headers *from, con
     return copy_without(to, from, PASSTHROUGH, settings, NULL, 0);
 }
 
-static bool add_trace(struct headers *to, const struct coord_request *request)
+struct trace_context leg_headers_read_trace(const struct headers *from, coord_slice *tracestate)
+{
+    static const coord_slice name = COORD_SLICE("traceparent");
+    const struct header *parent = headers_find(from, name);
+    const struct header *state = headers_find(from, (coord_slice)COORD_SLICE("tracestate"));
+    struct trace_context trace = {0};
+
+    if (parent && headers_count(from, name) == 1)
+        trace = trace_parse(parent->value);
+    *tracestate = trace.valid && state ? state->value : (coord_slice){0};
+    return trace;
+}
+
+bool leg_headers_add_trace(struct headers *to, const struct trace_context *trace, coord_slice tracestate)
 {
     char parent[56];
 
-    if (!request->trace.valid)
+    if (!trace->valid)
         return true;
-    trace_format_child(&request->trace, parent);
+    trace_format_child(trace, parent);
     return headers_add(to, (coord_slice)COORD_SLICE("traceparent"), (coord_slice){parent, sizeof parent - 1}) &&
-           (request->tracestate.size == 0 ||
-            headers_add_borrowed(to, (coord_slice)COORD_SLICE("tracestate"), request->tracestate));
+           (tracestate.size == 0 || headers_add_borrowed(to, (coord_slice)COORD_SLICE("tracestate"), tracestate));
 }
 
 bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id,
                        coord_slice parent)
 {
-    const struct settings *settings = request->generation->settings;
+    const struct gateway_settings *gateway = request->pipeline->settings->gateway;
 
-    for (size_t i = 0; phase && i < settings->gateway.phase_header_count; i++)
-        if (!headers_add_borrowed(to, settings->gateway.phase_headers[i], coord_slice_of(phase)))
+    for (size_t i = 0; phase && i < gateway->phase_header_count; i++)
+        if (!headers_add_borrowed(to, gateway->phase_headers[i], coord_slice_of(phase)))
             return false;
     if (parent.size > 0 && !headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-llm-d-parent-request-id"), parent))
         return false;
     if (request->decision_id[0] && !headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-llm-d-revision-decision-id"),
                                                          coord_slice_of(request->decision_id)))
         return false;
-    return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), id) && add_trace(to, request);
+    return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), id) &&
+           leg_headers_add_trace(to, &request->trace, request->tracestate);
 }
 
 static bool add_unless_set(struct headers *headers, const char *name, const char *value)

@@ -17,6 +17,15 @@ bool leg_headers_base(struct coord_request *request);
 /* For passthrough: everything but hop-by-hop fields, owned names and Proxy-Authorization; `from` is the client's list. */
 bool leg_headers_passthrough(struct headers *to, const struct headers *from, const struct settings *settings);
 
+/*
+ * The trace context that a client sent: valid only if it sent one traceparent, and that is well-formed. `*tracestate`
+ * (borrowed from `from`) then goes with it, else it is empty.
+ */
+struct trace_context leg_headers_read_trace(const struct headers *from, coord_slice *tracestate);
+
+/* Adds it to a leg, as a child of its own; nothing when it is not valid. */
+bool leg_headers_add_trace(struct headers *to, const struct trace_context *trace, coord_slice tracestate);
+
 /* Adds x-request-id, trace context, the revision id, and the phase header(s) (`phase` NULL: none). `id` is the leg's own id, `parent` the request's when they differ, else empty. */
 bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id,
                        coord_slice parent);

@@ -13,20 +13,6 @@
 
 enum { DESCRIPTOR_MINIMUM = offsetof(coord_plugin_descriptor, connectors) + sizeof(void *) };
 
-static coord_status refuse(struct buffer *reason, const char *file, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static coord_status refuse(struct buffer *reason, const char *file, const char *format, ...)
-{
-    va_list arguments;
-    bool said;
-
-    va_start(arguments, format);
-    said = buffer_printf(reason, "%s: ", file) && buffer_vprintf(reason, format, arguments);
-    va_end(arguments);
-    (void)said;
-    return COORD_INVALID;
-}
-
 /* Looks through one note section or segment for ours. */
 static bool find_note(Elf_Data *data, coord_plugin_note *note)
 {
@@ -80,22 +66,23 @@ static int native_machine(void)
 static coord_status check_elf(int fd, const char *file, coord_plugin_note *note, struct buffer *reason)
 {
     coord_status status = COORD_OK;
-    GElf_Ehdr header;
+    GElf_Ehdr header = {0};
     Elf *elf;
 
     elf_version(EV_CURRENT);
     elf = elf_begin(fd, ELF_C_READ, NULL);
     if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header))
-        status = refuse(reason, file, "not an ELF shared object; a plugin is built with -shared against the SDK");
+        status =
+            registry_refuse(reason, file, "not an ELF shared object; a plugin is built with -shared against the SDK");
     else if (header.e_ident[EI_CLASS] != native_class() ||
              (native_machine() != EM_NONE && header.e_machine != native_machine()))
-        status = refuse(reason, file, "built for another machine (%s-bit, machine %u); build it for this one",
-                        header.e_ident[EI_CLASS] == ELFCLASS32 ? "32" : "64", header.e_machine);
+        status = registry_refuse(reason, file, "built for another machine (%s-bit, machine %u); build it for this one",
+                                 header.e_ident[EI_CLASS] == ELFCLASS32 ? "32" : "64", header.e_machine);
     else if (header.e_type != ET_DYN)
-        status = refuse(reason, file, "an ELF file, but not a shared object; link it with -shared");
+        status = registry_refuse(reason, file, "an ELF file, but not a shared object; link it with -shared");
     else if (!find_note_in(elf, note))
-        status = refuse(reason, file,
-                        "not a coordinator plugin (it has no .note.coordinator); declare it with COORD_PLUGIN(…)");
+        status = registry_refuse(
+            reason, file, "not a coordinator plugin (it has no .note.coordinator); declare it with COORD_PLUGIN(…)");
     if (elf)
         elf_end(elf);
     return status;
@@ -104,21 +91,23 @@ static coord_status check_elf(int fd, const char *file, coord_plugin_note *note,
 static coord_status check_note(const coord_plugin_note *note, const char *file, struct buffer *reason)
 {
     if (note->magic != COORD_PLUGIN_MAGIC)
-        return refuse(reason, file,
-                      "not a coordinator plugin (magic %08x, expected %08x); declare it with COORD_PLUGIN(…)",
-                      note->magic, COORD_PLUGIN_MAGIC);
+        return registry_refuse(reason, file,
+                               "not a coordinator plugin (magic %08x, expected %08x); declare it with COORD_PLUGIN(…)",
+                               note->magic, COORD_PLUGIN_MAGIC);
     if (note->abi_major != COORD_ABI_MAJOR)
-        return refuse(reason, file, "built for ABI major %u, this core has %u; rebuild it against this version's SDK",
-                      note->abi_major, COORD_ABI_MAJOR);
+        return registry_refuse(reason, file,
+                               "built for ABI major %u, this core has %u; rebuild it against this version's SDK",
+                               note->abi_major, COORD_ABI_MAJOR);
     if (note->abi_minor > COORD_ABI_MINOR)
-        return refuse(
+        return registry_refuse(
             reason, file,
             "needs ABI %u.%u, this core has %u.%u; use a newer core or build the plugin against the older SDK",
             note->abi_major, note->abi_minor, COORD_ABI_MAJOR, COORD_ABI_MINOR);
     if (note->descriptor_size < DESCRIPTOR_MINIMUM)
-        return refuse(reason, file,
-                      "its descriptor of %u bytes is smaller than ABI 1.0 allows (%d); declare it with COORD_PLUGIN(…)",
-                      note->descriptor_size, DESCRIPTOR_MINIMUM);
+        return registry_refuse(
+            reason, file,
+            "its descriptor of %u bytes is smaller than ABI 1.0 allows (%d); declare it with COORD_PLUGIN(…)",
+            note->descriptor_size, DESCRIPTOR_MINIMUM);
     return COORD_OK;
 }
 
@@ -129,10 +118,11 @@ static coord_status check_file(const char *file, coord_plugin_note *note, struct
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not hold up the start */
 
     if (fd < 0)
-        return refuse(reason, file, "cannot be opened: %s; check plugins.load, plugins.path and the file's mode",
-                      strerror(errno));
+        return registry_refuse(reason, file,
+                               "cannot be opened: %s; check plugins.load, plugins.path and the file's mode",
+                               strerror(errno));
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode))
-        status = refuse(reason, file, "is not a regular file; name the plugin's .so");
+        status = registry_refuse(reason, file, "is not a regular file; name the plugin's .so");
     else
         status = check_elf(fd, file, note, reason);
     close(fd);
@@ -145,8 +135,10 @@ static coord_status refuse_dlopen(const char *file, struct buffer *reason)
     const char *said = dlerror();
 
     if (said && strstr(said, "undefined symbol"))
-        return refuse(reason, file, "%s; link the library that has it, or rebuild against this version's SDK", said);
-    return refuse(reason, file, "%s; install what it needs (ldd shows what is missing)", said ? said : "dlopen failed");
+        return registry_refuse(reason, file, "%s; link the library that has it, or rebuild against this version's SDK",
+                               said);
+    return registry_refuse(reason, file, "%s; install what it needs (ldd shows what is missing)",
+                           said ? said : "dlopen failed");
 }
 
 static coord_status check_descriptor(const coord_plugin_descriptor *descriptor, const coord_plugin_note *note,
@@ -154,11 +146,12 @@ static coord_status check_descriptor(const coord_plugin_descriptor *descriptor, 
 {
     if (descriptor->magic != COORD_PLUGIN_MAGIC || descriptor->size != note->descriptor_size ||
         descriptor->abi_major != note->abi_major || descriptor->abi_minor != note->abi_minor)
-        return refuse(reason, file,
-                      "its descriptor (ABI %u.%u, %u bytes) contradicts its note (ABI %u.%u, %u bytes); use one "
-                      "COORD_PLUGIN(…) and nothing by hand",
-                      descriptor->abi_major, descriptor->abi_minor, descriptor->size, note->abi_major, note->abi_minor,
-                      note->descriptor_size);
+        return registry_refuse(
+            reason, file,
+            "its descriptor (ABI %u.%u, %u bytes) contradicts its note (ABI %u.%u, %u bytes); use one "
+            "COORD_PLUGIN(…) and nothing by hand",
+            descriptor->abi_major, descriptor->abi_minor, descriptor->size, note->abi_major, note->abi_minor,
+            note->descriptor_size);
     return COORD_OK;
 }
 
@@ -171,7 +164,8 @@ coord_status loader_load(struct registry *registry, const char *file, struct buf
     coord_status status;
 
     if (!path)
-        return refuse(reason, file, "cannot be opened: %s; check plugins.load and plugins.path", strerror(errno));
+        return registry_refuse(reason, file, "cannot be opened: %s; check plugins.load and plugins.path",
+                               strerror(errno));
     for (const struct plugin *plugin = registry->plugins; plugin; plugin = plugin->next)
         if (strcmp(plugin->file, path) == 0) {
             free(path);
@@ -187,8 +181,8 @@ coord_status loader_load(struct registry *registry, const char *file, struct buf
     }
     descriptor = dlsym(handle, "coord_plugin");
     if (!descriptor)
-        status = refuse(reason, path,
-                        "has a note but no symbol coord_plugin; declare it with COORD_PLUGIN(…) and export it");
+        status = registry_refuse(
+            reason, path, "has a note but no symbol coord_plugin; declare it with COORD_PLUGIN(…) and export it");
     else
         status = check_descriptor(descriptor, &note, path, reason);
     if (status == COORD_OK)
@@ -230,6 +224,8 @@ static void load_folder(struct registry *registry, const char *folder, bool must
 
         if (buffer_printf(&file, "%s/%s", folder, names[i]->d_name))
             load_file(registry, file.data, at, complaints);
+        else
+            complain(complaints, COMPLAINT_ERROR, at, "%s/%s: memory is short", folder, names[i]->d_name);
         buffer_release(&file);
         free(names[i]);
     }

@@ -39,18 +39,25 @@ static void release(struct passthrough *self)
     buffer_release(&self->early);
 }
 
+static void write_line(const struct passthrough *self)
+{
+    coord_slice path = path_of_target(exchange_target(self->visit->exchange), NULL); /* as it was sent */
+
+    coord_log(NULL, COORD_LOG_INFO, "passthrough",
+              (coord_field[]){LOG_TEXT_FIELD("request", self->visit->id),
+                              LOG_TEXT_FIELD("method", exchange_method(self->visit->exchange)),
+                              LOG_TEXT_FIELD("path", path), LOG_INT_FIELD("status", self->status),
+                              LOG_SECONDS_FIELD("seconds", reactor_now(self->visit->worker->reactor) - self->began_ns)},
+              5);
+}
+
 static void finish(struct passthrough *self)
 {
     if (self->over)
         return;
     self->over = true;
     release(self);
-    coord_log(NULL, COORD_LOG_INFO, "passthrough",
-              (coord_field[]){LOG_TEXT_FIELD("request", self->visit->id),
-                              LOG_TEXT_FIELD("method", exchange_method(self->visit->exchange)),
-                              LOG_TEXT_FIELD("path", self->visit->path), LOG_INT_FIELD("status", self->status),
-                              LOG_SECONDS_FIELD("seconds", reactor_now(self->visit->worker->reactor) - self->began_ns)},
-              5);
+    write_line(self);
 }
 
 static void begin(struct passthrough *self)
@@ -221,33 +228,19 @@ void passthrough_stop(struct passthrough *self)
     finish(self);
 }
 
-static bool add_trace(struct headers *to, const struct headers *from)
-{
-    const struct header *parent = headers_find(from, (coord_slice)COORD_SLICE("traceparent"));
-    const struct header *state = headers_find(from, (coord_slice)COORD_SLICE("tracestate"));
-    struct trace_context trace;
-    char text[56];
-
-    if (!parent || headers_count(from, (coord_slice)COORD_SLICE("traceparent")) != 1)
-        return true;
-    trace = trace_parse(parent->value);
-    if (!trace.valid)
-        return true;
-    trace_format_child(&trace, text);
-    return headers_add(to, (coord_slice)COORD_SLICE("traceparent"), (coord_slice){text, sizeof text - 1}) &&
-           (!state || headers_add_borrowed(to, (coord_slice)COORD_SLICE("tracestate"), state->value));
-}
-
 static bool leg_headers(struct headers *to, const struct visit *visit, const struct settings *settings)
 {
     const struct headers *from = exchange_headers(visit->exchange);
+    coord_slice tracestate;
+    struct trace_context trace = leg_headers_read_trace(from, &tracestate);
 
     if (!leg_headers_passthrough(to, from, settings))
         return false;
     for (size_t i = 0; i < settings->gateway.phase_header_count; i++)
         if (!headers_add_borrowed(to, settings->gateway.phase_headers[i], (coord_slice)COORD_SLICE(COORD_PHASE_DECODE)))
             return false;
-    return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), visit->id) && add_trace(to, from);
+    return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), visit->id) &&
+           leg_headers_add_trace(to, &trace, tracestate);
 }
 
 /* What can be said before anything is sent. */
@@ -258,6 +251,8 @@ static bool refuse(struct visit *visit)
 
     if (headers_find(exchange_headers(exchange), (coord_slice)COORD_SLICE("upgrade")))
         front_answer_error(visit, 501, NULL, NULL, "protocol upgrades are not supported");
+    else if (!header_name_valid(exchange_method(exchange)))
+        front_answer_error(visit, 400, "invalid_request", NULL, "the request method is not a token");
     else if (!path_target_valid(target))
         front_answer_error(visit, 400, "invalid_request", NULL,
                            "the request target holds bytes that may not stand there");
@@ -282,6 +277,11 @@ void passthrough_start(struct visit *visit)
 
     if (refuse(visit))
         return;
+    if (!generation->gateway) {
+        front_answer_error(visit, 404, NULL, NULL,
+                           "this path is no API of ours, and there is no default gateway to pass it to");
+        return;
+    }
     self = arena_alloc(arena, sizeof *self);
     memory = arena_alloc(arena, leg_size());
     headers_init(&headers, arena);

@@ -39,7 +39,7 @@ static void report(struct coord_request *request, const struct step *step, const
 
 void prompt_guard_after(struct coord_request *request, const struct step *step, bool had_ids)
 {
-    if (request->answer_begun || !request->has_token_ids)
+    if (request_answered(request) || !request->has_token_ids)
         return;
     if (!had_ids || !request->rendered) { /* this step made the ids; what it did to the body belongs to that */
         take_reference(request);

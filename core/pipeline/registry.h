@@ -48,9 +48,14 @@ void registry_release(struct registry *registry);
 coord_status registry_add(struct registry *registry, const char *file, const coord_plugin_descriptor *descriptor,
                           struct buffer *reason);
 
+/* Writes "FILE: cause; remedy" into `reason` (FILE "": a linked-in plugin); what does not fit is lost. Always COORD_INVALID. */
+coord_status registry_refuse(struct buffer *reason, const char *file, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 const struct step_kind *registry_step(const struct registry *registry, coord_slice name);
 const struct connector_kind *registry_connector(const struct registry *registry, int32_t kind, coord_slice name);
-/* Nearest type name for "did you mean", or NULL. */
+/* Nearest name for "did you mean", or NULL. */
 const char *registry_nearest_step(const struct registry *registry, coord_slice name);
+const char *registry_nearest_connector(const struct registry *registry, int32_t kind, coord_slice name);
 
 #endif

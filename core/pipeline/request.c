@@ -1,10 +1,13 @@
 /* See request.h. Making, opening, failing and finishing a request; running it is the executor's. */
 #include "pipeline/request.h"
 
+#include "json/members.h"
 #include "pipeline/call.h"
+#include "pipeline/composition.h"
 #include "pipeline/cors.h"
 #include "pipeline/executor.h"
 #include "pipeline/ids.h"
+#include "pipeline/leg_headers.h"
 #include "pipeline/stateful.h"
 #include "pipeline/worker.h"
 #include "response/usage_writer.h"
@@ -106,19 +109,6 @@ static struct coord_request *make(struct worker *worker, const struct api *api, 
     return request;
 }
 
-static void read_trace(struct coord_request *request)
-{
-    static const coord_slice name = COORD_SLICE("traceparent");
-    const struct header *field = headers_find(&request->headers, name);
-    const struct header *state = headers_find(&request->headers, (coord_slice)COORD_SLICE("tracestate"));
-
-    if (!field || headers_count(&request->headers, name) != 1)
-        return;
-    request->trace = trace_parse(field->value);
-    if (request->trace.valid && state)
-        request->tracestate = state->value;
-}
-
 struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api,
                                   coord_slice id)
 {
@@ -133,7 +123,7 @@ struct coord_request *request_new(struct worker *worker, struct exchange *exchan
     id_fresh(request->decision_id);
     if (!headers_copy(&request->headers, exchange_headers(exchange)))
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
-    read_trace(request);
+    request->trace = leg_headers_read_trace(&request->headers, &request->tracestate);
     request->model_label = metrics_model_label((coord_slice){0});
     coord_metric_add(families()->request_running, 1, &request->model_label);
     return request;
@@ -173,25 +163,30 @@ static bool check_members(struct coord_request *request, bool *owned)
     return true;
 }
 
-/* Removes engine-owned members of the object at `at` (decision 31). */
+static bool is_owned(void *context, coord_slice name)
+{
+    const struct guarded_member *member = guarded_member_find(name);
+
+    if (!member || !member->engine_owned)
+        return false;
+    coord_logf(context, COORD_LOG_DEBUG, "engine-owned member %.*s of the client's body removed", COORD_FMT(name));
+    return true;
+}
+
+/* Removes engine-owned members of the object at `at` (decision 31). Where that stands twice, a worker may read the other one. */
 static bool remove_owned(struct coord_request *request, const char *at)
 {
-    coord_slice key, value;
-    size_t cursor = 0;
+    coord_status status = document_remove_where(request->body, at, is_owned, request);
 
-    while (coord_document_next(request->body, at, &cursor, &key, &value) == COORD_OK) {
-        const struct guarded_member *member = guarded_member_find(key);
-        coord_slice name;
-
-        if (!member || !member->engine_owned)
-            continue;
-        name = arena_copy(&request->arena, key);
-        if (!name.data || coord_document_remove_all(request->body, at, name, NULL) != COORD_OK)
-            return false;
-        coord_logf(request, COORD_LOG_DEBUG, "engine-owned member %.*s of the client's body removed", COORD_FMT(name));
-        cursor = 0;
+    if (status == COORD_OK)
+        return true;
+    if (status == COORD_REPEATED) {
+        request_fail(request, ERROR_BAD_REQUEST, 400, NULL, "%s stands in the request more than once", at);
+        request->failure.param = at;
+    } else {
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
     }
-    return true;
+    return false;
 }
 
 static void read_stream(struct coord_request *request)
@@ -206,6 +201,16 @@ static void read_stream(struct coord_request *request)
     request->failure.param = "/stream";
 }
 
+static void find_pipeline(struct coord_request *request)
+{
+    request->pipeline = composition_pipeline(request->generation, request);
+    if (request->pipeline)
+        return;
+    request_fail(request, ERROR_BAD_REQUEST, 404, "model_not_found", "no pipeline serves the model \"%.*s\" on %s",
+                 COORD_FMT(request->model), request->api->path);
+    request->failure.param = "/model";
+}
+
 static void read_members(struct coord_request *request)
 {
     static const char *const NESTED[] = {"/vllm_xargs", "/sampling_params/extra_args"};
@@ -214,18 +219,18 @@ static void read_members(struct coord_request *request)
 
     if (!check_members(request, &owned))
         return;
+    if (coord_document_get_string(request->body, "/model", &model) == COORD_OK)
+        request->model = arena_copy(&request->arena, model);
     if (owned)
         removed = remove_owned(request, "");
     for (size_t i = 0; i < sizeof NESTED / sizeof *NESTED && removed; i++)
-        if (coord_document_type(request->body, NESTED[i]) == COORD_JSON_OBJECT)
-            removed = remove_owned(request, NESTED[i]);
-    if (!removed)
-        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
-    if (coord_document_get_string(request->body, "/model", &model) == COORD_OK)
-        request->model = arena_copy(&request->arena, model);
-    read_stream(request);
+        removed = remove_owned(request, NESTED[i]);
+    if (removed)
+        read_stream(request);
     if (request->failure.class == ERROR_NONE && request->api->id == COORD_API_RESPONSES)
         stateful_check(request);
+    if (request->failure.class == ERROR_NONE)
+        find_pipeline(request);
 }
 
 bool request_open(struct coord_request *request)
@@ -239,7 +244,9 @@ bool request_open(struct coord_request *request)
     if (request->failure.class != ERROR_NONE)
         return false;
     request->body = coord_document_parse_new(request->received, &offset, &reason);
-    if (!request->body)
+    if (!request->body && reason == document_no_memory)
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+    else if (!request->body)
         fail_json(request, offset, reason);
     else if (coord_document_type(request->body, "") != COORD_JSON_OBJECT)
         request_fail(request, ERROR_BAD_REQUEST, 400, "invalid_json", "the request body must be a JSON object");
@@ -437,12 +444,11 @@ void request_fiber_done(struct coord_request *request)
     finish_if_over(request);
 }
 
-struct coord_request *request_background(struct coord_request *of, struct detached *work)
+struct coord_request *request_background(struct coord_request *of)
 {
     struct worker *worker = of->worker;
     struct coord_request *request;
 
-    (void)work;
     if (worker->background_count >= BACKGROUND_LIMIT)
         return NULL;
     request = make(worker, of->api, of->id);
@@ -450,6 +456,7 @@ struct coord_request *request_background(struct coord_request *of, struct detach
         return NULL;
     worker->background_count++;
     request->generation = of->generation;
+    request->pipeline = of->pipeline;
     request->background = true;
     request->path = of->path;
     request->model = arena_copy(&request->arena, of->model);
@@ -469,6 +476,8 @@ coord_slice coord_request_model_label(const coord_request *request) { return req
 bool coord_request_stream(const coord_request *request) { return request->stream; }
 
 int32_t coord_request_api(const coord_request *request) { return request->api->id; }
+
+coord_slice coord_request_api_label(const coord_request *request) { return coord_slice_of(request->api->name); }
 
 coord_slice coord_request_path(const coord_request *request) { return request->path; }
 
@@ -564,13 +573,14 @@ void *coord_request_local(const coord_request *request)
 
 int64_t coord_request_time_left(const coord_request *request)
 {
-    (void)request; /* no step has a time limit of its own yet */
-    return INT64_MAX;
+    if (request->deadline_ns == 0)
+        return INT64_MAX;
+    return request->deadline_ns - reactor_now_fresh(request->worker->reactor);
 }
 
 coord_status coord_request_check(const coord_request *request)
 {
-    return request->cancelled ? COORD_CANCELLED : COORD_OK;
+    return request_stopped(request) ? COORD_CANCELLED : COORD_OK;
 }
 
 coord_status coord_request_wrap(coord_request *request, const coord_writer_type *type, void *state)

@@ -88,8 +88,9 @@ struct coord_request {
     unsigned magic;
     struct worker *worker;
     struct generation *generation;
-    struct exchange *exchange; /* NULL once done, or for background work */
-    struct fiber *fiber;       /* NULL once the executor has returned */
+    const struct pipeline *pipeline; /* NULL until the body has told which */
+    struct exchange *exchange;       /* NULL once done, or for background work */
+    struct fiber *fiber;             /* NULL once the executor has returned */
     struct arena arena;
     struct coord_request *next, *previous; /* the worker's live ones */
 
@@ -104,7 +105,7 @@ struct coord_request {
     char *received_memory;
     coord_document *body;
     struct trace_context trace;
-    coord_slice tracestate, baggage;
+    coord_slice tracestate;
     char decision_id[37];
 
     coord_slice token_ids;
@@ -124,6 +125,9 @@ struct coord_request {
 
     struct failure failure;
     enum cancel_reason cancelled;
+    bool expired;        /* the running step's time is over, and nothing has gone to the client */
+    int64_t deadline_ns; /* of the running step; 0: none */
+    struct timer step_timer;
     bool waiting_for_drain; /* the fiber is parked until output has drained */
 
     struct chain chain;
@@ -144,7 +148,6 @@ struct coord_request {
     int64_t sequence;           /* streams of Responses: the last sequence number that went out, -1: none */
     char response_id[80];       /* and the response's id */
 
-    size_t step_index;
     const struct step *step; /* the one that runs, NULL outside */
     struct step_record *steps_ran;
     size_t steps_ran_count;
@@ -158,7 +161,6 @@ struct coord_request {
     bool complete; /* the exchange was handed out whole */
     uint64_t bytes_in, bytes_out;
     struct detached *detached;
-    struct metric_series *running;
 };
 
 /* Makes a request for an exchange whose head has come. NULL when memory is short. */
@@ -180,10 +182,17 @@ void request_answer_failure(struct coord_request *request);
 /* The client has gone, or the process stops. Wakes what is parked. */
 void request_cancel(struct coord_request *request, enum cancel_reason reason);
 
-/* True when it is too late for another head. */
+/* True when whatever is parked gives up: the client is gone, the process stops, or the step's time is over. */
+static inline bool request_stopped(const struct coord_request *request)
+{
+    return request->cancelled || request->expired;
+}
+
+/* True when it is too late for a head (the first answer wins), or nobody is there to get one. */
 static inline bool request_answered(const struct coord_request *request)
 {
-    return request->chain.head_entered || (request->answer_begun && !request->early) || request->answer_over;
+    return request->background || request->chain.head_entered || (request->answer_begun && !request->early) ||
+           request->answer_over;
 }
 
 /* The exchange is over: its pointer is not valid any more. */
@@ -205,7 +214,7 @@ coord_status request_fail(struct coord_request *request, enum error_class class,
 
 struct leg_record *request_leg(struct coord_request *request, const char *name);
 
-/* Wraps up what a background piece of work needs: a request without client. NULL: memory is short. */
-struct coord_request *request_background(struct coord_request *of, struct detached *work);
+/* A request without client for background work of another, which is ending. NULL: memory is short, or too much of it runs. */
+struct coord_request *request_background(struct coord_request *of);
 
 #endif

@@ -28,6 +28,8 @@ enum {
 
 /* ---- A worker's thread ---- */
 
+/* Tasks that the main thread posts may come when the worker has ended by itself: its servers are NULL then. */
+
 static bool idle(const struct worker *worker)
 {
     return worker->live_count == 0 && server_exchanges(worker->server) == 0 &&
@@ -47,14 +49,16 @@ static void announce(struct task *task)
 {
     struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, announce_task));
 
-    server_announce_close(worker->server);
+    if (worker->server)
+        server_announce_close(worker->server);
 }
 
 static void close_listener(struct task *task)
 {
     struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, close_task));
 
-    server_close_listener(worker->server);
+    if (worker->server)
+        server_close_listener(worker->server);
     worker->closing = true;
 }
 
@@ -63,6 +67,8 @@ static void stop_rest(struct task *task)
 {
     struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, stop_task));
 
+    if (!worker->server)
+        return;
     atomic_fetch_add(&worker->service->cut, (unsigned)server_exchanges(worker->server));
     worker->closing = true;
     front_stop(worker);
@@ -73,7 +79,8 @@ static void abort_rest(struct task *task)
 {
     struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, abort_task));
 
-    server_abort_all(worker->server);
+    if (worker->server)
+        server_abort_all(worker->server);
     if (worker->metrics_server)
         server_abort_all(worker->metrics_server);
 }
@@ -167,6 +174,7 @@ static void close_worker(struct worker *worker)
         tls_identity_unwatch(worker->service->metrics_identity);
     server_free(worker->server);
     server_free(worker->metrics_server);
+    worker->server = worker->metrics_server = NULL;
     if (worker->generation)
         generation_leave(worker->generation, worker->index);
     client_free(worker->client);
@@ -178,12 +186,10 @@ static void close_worker(struct worker *worker)
 static void report_start(struct service *service, bool opened, struct buffer *reason)
 {
     pthread_mutex_lock(&service->lock);
-    if (opened) {
+    if (opened)
         service->started++;
-    } else {
-        if (service->failed++ == 0 && !buffer_append_slice(&service->reason, buffer_slice(reason)))
-            service->reason.size = 0;
-    }
+    else if (service->failed++ == 0 && !buffer_append_slice(&service->reason, buffer_slice(reason)))
+        service->reason.size = 0;
     pthread_cond_signal(&service->changed);
     pthread_mutex_unlock(&service->lock);
 }
@@ -294,7 +300,7 @@ static bool open_tls(struct service *service, struct buffer *reason)
 {
     const struct settings *settings = service->settings;
     bool secure =
-        settings->server.cert_path.size > 0 || (settings->server.secure_serving_set && settings->server.secure_serving);
+        settings->server.secure_serving_set ? settings->server.secure_serving : settings->server.cert_path.size > 0;
     struct tls_options options = {.directory = settings->server.cert_path,
                                   .min_version = settings->server.tls_min_version,
                                   .suites = settings->server.tls_cipher_suites,
@@ -302,8 +308,6 @@ static bool open_tls(struct service *service, struct buffer *reason)
                                   .reloaded = report_reload,
                                   .context = "serving"};
 
-    if (settings->server.secure_serving_set && !settings->server.secure_serving)
-        secure = false;
     if (tls_check_names(&options, reason) != COORD_OK)
         return false;
     if (secure && options.directory.size == 0)
@@ -318,23 +322,26 @@ static bool open_tls(struct service *service, struct buffer *reason)
            tls_identity_new(&options, &service->metrics_identity, reason) == COORD_OK;
 }
 
+static bool start_thread(struct worker *worker)
+{
+    struct buffer reason = {.limit = 256};
+    int error = pthread_create(&worker->thread, NULL, worker_main, worker);
+
+    worker->running = error == 0;
+    if (worker->running)
+        return true;
+    fail(&reason, "a worker's thread does not start", strerror(error));
+    report_start(worker->service, false, &reason);
+    buffer_release(&reason);
+    return false;
+}
+
 static bool start_threads(struct service *service)
 {
-    bool all;
+    bool all = true;
 
-    for (unsigned i = 0; i < service->worker_count; i++) {
-        struct worker *worker = &service->workers[i];
-
-        worker->running = pthread_create(&worker->thread, NULL, worker_main, worker) == 0;
-        if (!worker->running) {
-            struct buffer reason = {.limit = 256};
-
-            fail(&reason, "a worker's thread does not start", strerror(errno));
-            report_start(service, false, &reason);
-            buffer_release(&reason);
-            break;
-        }
-    }
+    for (unsigned i = 0; i < service->worker_count && all; i++)
+        all = start_thread(&service->workers[i]);
     pthread_mutex_lock(&service->lock);
     while (service->failed == 0 && service->started < service->worker_count)
         pthread_cond_wait(&service->changed, &service->lock);
@@ -381,13 +388,11 @@ static void log_start(const struct service *service)
         7);
 }
 
-coord_status service_start(struct service *service, struct registry *registry, struct generation *generation_take,
-                           struct buffer *reason)
+coord_status service_start(struct service *service, struct generation *generation_take, struct buffer *reason)
 {
     const struct settings *settings = generation_take->settings;
 
-    *service = (struct service){
-        .registry = registry, .settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
+    *service = (struct service){.settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
     log_set_request_id(coord_request_id);
     pthread_mutex_init(&service->lock, NULL);
     pthread_cond_init(&service->changed, NULL);
@@ -538,6 +543,7 @@ void service_release(struct service *service)
         _exit(1); /* a thread is stuck in a step: nothing can be freed under it */
     }
     offload_free(service->offload);
+    generation_free(service->generation); /* before the reactors: threads of steps may post to them until `stop` */
     for (unsigned i = 0; service->workers && i < service->worker_count; i++) {
         struct worker *worker = &service->workers[i];
 
@@ -545,12 +551,13 @@ void service_release(struct service *service)
             close(worker->listen_fd);
         if (worker->metrics_fd >= 0)
             close(worker->metrics_fd);
+        if (worker->reactor)
+            reactor_turn(worker->reactor, 0); /* what was posted after its thread had ended: events are freed there */
         reactor_free(worker->reactor);
     }
     free(service->workers);
     tls_identity_free(service->identity);
     tls_identity_free(service->metrics_identity);
-    generation_free(service->generation);
     buffer_release(&service->reason);
     if (service->ended >= 0)
         close(service->ended);

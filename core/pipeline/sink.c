@@ -23,6 +23,20 @@ static void go_on_from_heartbeat(struct coord_request *request, const struct coo
     client_sink.finished(request);
 }
 
+/* The answer ends before anything of it went out. When the head was too large, the server has said 502 in our place. */
+static void lose_head(struct coord_request *request, coord_status why)
+{
+    bool large = why == COORD_LIMIT;
+
+    request_fail(request, ERROR_INTERNAL, large ? 502 : 500, NULL, "%s",
+                 large ? "the answer's head does not fit server.connection_memory" : "memory is short");
+    request->answer_status = large ? 502 : 0;
+    request->answer_events = false;
+    request->chain.over = true;
+    request->answer_begun = request->answer_over = large;
+    client_sink.finished(request);
+}
+
 static void sink_head(void *context, struct coord_head *head)
 {
     struct coord_request *request = context;
@@ -39,14 +53,8 @@ static void sink_head(void *context, struct coord_head *head)
     if (!request->exchange)
         return;
     status = exchange_begin(request->exchange, head->status, &head->headers, head->length);
-    if (status == COORD_LIMIT) { /* the server has said 502 in our place */
-        request_fail(request, ERROR_INTERNAL, 502, NULL, "the answer's head does not fit server.connection_memory");
-        request->answer_status = 502;
-        request->answer_events = false;
-        request->chain.over = true;
-        request->answer_over = true;
-        client_sink.finished(request);
-    }
+    if (status == COORD_LIMIT || status == COORD_NO_MEMORY)
+        lose_head(request, status);
 }
 
 /* Times of the stream's events, as pieces: workers send one event a piece. */

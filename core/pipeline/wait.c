@@ -6,9 +6,11 @@
 #include <coordinator/wait.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 /* A timer that wakes a request's fiber. */
 struct alarm {
@@ -39,16 +41,17 @@ coord_status coord_sleep(coord_request *request, int64_t nanoseconds)
     struct alarm alarm;
 
     alarm_set(&alarm, request, nanoseconds > 0 ? nanoseconds : 0);
-    while (!alarm.rang && !request->cancelled)
+    while (!alarm.rang && !request_stopped(request))
         request_park(request);
     alarm_off(&alarm);
-    return request->cancelled ? COORD_CANCELLED : COORD_OK;
+    return request_stopped(request) ? COORD_CANCELLED : COORD_OK;
 }
 
 struct descriptor_wait {
     struct watch watch; /* first member */
     struct coord_request *request;
     uint32_t ready;
+    int copy; /* of a descriptor that another request waits for on this reactor; -1: none */
 };
 
 static void descriptor_ready(struct watch *watch, uint32_t events)
@@ -60,27 +63,53 @@ static void descriptor_ready(struct watch *watch, uint32_t events)
     request_wake(wait->request);
 }
 
+/* epoll takes a descriptor once; who comes second watches a copy, which stands for the same open file. */
+static bool descriptor_watch(struct descriptor_wait *wait, int fd, uint32_t wanted)
+{
+    struct reactor *reactor = wait->request->worker->reactor;
+
+    if (reactor_watch(reactor, &wait->watch, fd, wanted))
+        return true;
+    if (errno != EEXIST)
+        return false;
+    wait->copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return wait->copy >= 0 && reactor_watch(reactor, &wait->watch, wait->copy, wanted);
+}
+
+static void descriptor_unwatch(struct descriptor_wait *wait)
+{
+    reactor_unwatch(wait->request->worker->reactor, &wait->watch);
+    if (wait->copy >= 0)
+        close(wait->copy);
+}
+
+static int32_t descriptor_events(uint32_t ready)
+{
+    return (ready & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP) ? COORD_READABLE : 0) |
+           (ready & (EPOLLOUT | EPOLLERR | EPOLLHUP) ? COORD_WRITABLE : 0);
+}
+
 coord_status coord_wait_fd(coord_request *request, int fd, int32_t events, int64_t timeout_ns, int32_t *ready)
 {
-    struct reactor *reactor = request->worker->reactor;
-    struct descriptor_wait wait = {.watch.ready = descriptor_ready, .request = request};
+    struct descriptor_wait wait = {.watch.ready = descriptor_ready, .request = request, .copy = -1};
     uint32_t wanted = (events & COORD_READABLE ? EPOLLIN : 0u) | (events & COORD_WRITABLE ? EPOLLOUT : 0u);
     struct alarm alarm;
 
-    if (wanted == 0 || !reactor_watch(reactor, &wait.watch, fd, wanted))
+    if (wanted == 0 || !descriptor_watch(&wait, fd, wanted)) {
+        descriptor_unwatch(&wait);
         return COORD_INVALID;
+    }
     alarm_set(&alarm, request, timeout_ns);
-    while (!wait.ready && !alarm.rang && !request->cancelled)
+    while (!wait.ready && !alarm.rang && !request_stopped(request))
         request_park(request);
     alarm_off(&alarm);
-    reactor_unwatch(reactor, &wait.watch);
-    if (request->cancelled)
+    descriptor_unwatch(&wait);
+    if (request_stopped(request))
         return COORD_CANCELLED;
     if (!wait.ready)
         return COORD_END;
     if (ready)
-        *ready = (wait.ready & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP) ? COORD_READABLE : 0) |
-                 (wait.ready & (EPOLLOUT | EPOLLERR | EPOLLHUP) ? COORD_WRITABLE : 0);
+        *ready = descriptor_events(wait.ready);
     return COORD_OK;
 }
 
@@ -154,11 +183,11 @@ coord_status coord_event_wait(coord_event *event, int64_t timeout_ns)
 
     alarm_set(&alarm, request, timeout_ns);
     event->waiting = true;
-    while (!(posted = atomic_exchange(&event->posted, false)) && !alarm.rang && !request->cancelled)
+    while (!(posted = atomic_exchange(&event->posted, false)) && !alarm.rang && !request_stopped(request))
         request_park(request);
     event->waiting = false;
     alarm_off(&alarm);
-    if (request->cancelled)
+    if (request_stopped(request))
         return COORD_CANCELLED;
     return posted ? COORD_OK : COORD_END;
 }
@@ -195,14 +224,14 @@ coord_status coord_offload(coord_request *request, void (*function)(void *argume
                                 .function = function,
                                 .argument = argument};
 
-    if (request->cancelled)
+    if (request_stopped(request))
         return COORD_CANCELLED;
     if (!offload_submit(pool, request->worker->reactor, &blocking.job))
         return COORD_LIMIT;
     while (!blocking.over) {
-        if (request->cancelled && offload_cancel(pool, &blocking.job))
+        if (request_stopped(request) && offload_cancel(pool, &blocking.job))
             return COORD_CANCELLED;
         request_park(request);
     }
-    return request->cancelled || !blocking.job.ran ? COORD_CANCELLED : COORD_OK;
+    return request_stopped(request) || !blocking.job.ran ? COORD_CANCELLED : COORD_OK;
 }

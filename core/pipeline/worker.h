@@ -45,7 +45,6 @@ struct worker {
 enum start_state { STARTING = 0, STARTED, FAILED };
 
 struct service {
-    struct registry *registry;
     const struct settings *settings; /* of the first generation: listeners, reactors, limits */
     struct generation *generation;
     struct worker *workers;
@@ -72,8 +71,7 @@ struct service {
  * Binds, starts the workers and waits until each of them serves. COORD_OK, or COORD_FAIL with `reason`; service_release in both cases.
  * `generation` is taken over.
  */
-coord_status service_start(struct service *service, struct registry *registry, struct generation *generation_take,
-                           struct buffer *reason);
+coord_status service_start(struct service *service, struct generation *generation_take, struct buffer *reason);
 
 /*
  * Decision 63: readiness off, drain delay, listeners closed, streams finish, what is left after shutdown_timeout is cut. `again` becomes

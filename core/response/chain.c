@@ -57,6 +57,25 @@ coord_status chain_wrap(struct chain *chain, const coord_writer_type *type, void
     return COORD_OK;
 }
 
+struct coord_writer *chain_mark(const struct chain *chain) { return chain->writers; }
+
+void chain_unwrap(struct chain *chain, struct coord_writer *mark)
+{
+    assert(!chain->head_entered);
+    while (chain->writers != mark) {
+        struct coord_writer *writer = chain->writers;
+
+        chain->writers = writer->all_next;
+        chain->outer = writer->inner;
+        if (writer->type.free)
+            writer->type.free(writer);
+        writer->magic = 0;
+    }
+    chain->reads_body = false;
+    for (const struct coord_writer *writer = chain->writers; writer; writer = writer->all_next)
+        chain->reads_body |= (writer->type.flags & COORD_WRITER_READS_BODY) != 0;
+}
+
 bool chain_reads_body(const struct chain *chain) { return chain->reads_body; }
 
 bool head_has_type(const struct coord_head *head, const char *type)
@@ -89,7 +108,6 @@ static void leave_head(struct chain *chain, struct coord_head *head)
         for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
             headers_remove(&head->headers, coord_slice_of(digests[i]));
     }
-    chain->head_left = true;
     chain->sink->head(chain->context, head);
 }
 

@@ -40,14 +40,17 @@ struct chain {
     struct coord_writer *writers; /* all, for freeing */
     bool reads_body;              /* any writer does */
     bool head_entered;
-    bool head_left;
     bool over; /* end, abort or an early finish has left the chain */
     bool finishing;
 };
 
 void chain_init(struct chain *chain, coord_request *request, struct arena *arena, const struct chain_sink *sink,
                 void *context);
+/* `type` is copied as far as its size goes. COORD_OK; COORD_STATE: too late; COORD_NO_MEMORY. */
 coord_status chain_wrap(struct chain *chain, const coord_writer_type *type, void *state);
+/* A place to come back to: chain_unwrap frees every writer that was wrapped since. Before the head only. */
+struct coord_writer *chain_mark(const struct chain *chain);
+void chain_unwrap(struct chain *chain, struct coord_writer *mark);
 /* True while a writer wants to read the body: the leg asks for identity. */
 bool chain_reads_body(const struct chain *chain);
 /* Feeding it. `head` may be changed on the way; its memory must live until the chain is over. */

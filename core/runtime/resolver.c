@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <net/if.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -124,7 +125,7 @@ static bool literal(const char *name, struct resolved *answer)
 
     if (!strchr(name, ':'))
         return literal_v4(name, answer);
-    strcpy(copy, name);
+    snprintf(copy, sizeof copy, "%s", name);
     return literal_v6(copy, answer);
 }
 
@@ -612,24 +613,28 @@ struct resolver *resolver_new(struct reactor *reactor, const char *servers)
     return resolver;
 }
 
-static void release_entry(struct resolver *resolver, struct entry *entry)
+static void release_entry(struct entry *entry)
 {
     assert(!entry->delivering);
     while (entry->waiters)
         remove_waiter(entry, entry->waiters);
     if (entry->query)
         query_free(entry->query);
-    drop_entry(resolver, entry);
+    free(entry);
 }
 
 void resolver_free(struct resolver *resolver)
 {
+    struct entry *entry, *next;
+
     if (!resolver)
         return;
     reactor_undefer(resolver->reactor, &resolver->task);
     for (size_t i = 0; i < BUCKETS; i++)
-        while (resolver->buckets[i])
-            release_entry(resolver, resolver->buckets[i]);
+        for (entry = resolver->buckets[i]; entry; entry = next) {
+            next = entry->next;
+            release_entry(entry);
+        }
     free(resolver->servers);
     free(resolver);
 }

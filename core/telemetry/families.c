@@ -59,7 +59,6 @@ static const struct {
     HISTOGRAM(upstream_request_duration_seconds, latency, "Time from an upstream call's start to its response headers.",
               "upstream"),
     COUNTER(execution_path_total, "Requests by the path that their execution took.", "model_name", "path"),
-    COUNTER(kv_transfer_missing_total, "Requests whose prefill handed out no KV transfer parameters.", "model_name"),
     HISTOGRAM(time_to_first_token_seconds, first,
               "Time from a request's arrival to the first event of its streamed answer.", "model_name", "api_type"),
     HISTOGRAM(inter_token_latency_seconds, gap, "Time between events of a streamed answer.", "model_name", "api_type"),

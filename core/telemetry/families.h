@@ -11,7 +11,7 @@ struct families {
         *request_input_tokens, *request_running, *response_size_bytes, *orchestration_overhead_seconds;
     coord_metric *step_duration_seconds, *step_errors_total, *step_running, *step_skipped_total;
     coord_metric *upstream_request_total, *upstream_request_duration_seconds;
-    coord_metric *execution_path_total, *kv_transfer_missing_total;
+    coord_metric *execution_path_total;
     coord_metric *time_to_first_token_seconds, *inter_token_latency_seconds, *response_output_tokens,
         *response_cached_tokens;
     coord_metric *prompt_mutated_after_render_total;

@@ -37,7 +37,7 @@ static struct decimal shortest(double value)
     for (; *at && *at != 'e'; at++)
         if (*at >= '0' && *at <= '9' && decimal.count < MAX_DIGITS) /* whatever the locale's point is */
             decimal.digits[decimal.count++] = *at;
-    decimal.exponent = *at ? atoi(at + 1) : 0;
+    decimal.exponent = *at ? (int)strtol(at + 1, NULL, 10) : 0;
     while (decimal.count > 1 && decimal.digits[decimal.count - 1] == '0')
         decimal.count--;
     return decimal;

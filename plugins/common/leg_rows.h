@@ -41,7 +41,10 @@ const struct leg_row *leg_row_generate(void);
  */
 coord_status leg_cap(coord_request *request, const struct leg_row *row, coord_document *body);
 
-/* Puts the request's token ids, if there are any, into the leg's body where its API has them. `params_at`: where the transfer params stand. */
+/*
+ * Puts the request's token ids, if there are any, into the leg's body where its API has them. `params_at`: where the transfer
+ * params stand; without an object there nothing is put into them. COORD_OK, or COORD_FAIL with the request failed.
+ */
 coord_status leg_add_token_ids(coord_request *request, const struct leg_row *row, coord_document *body,
                                const char *params_at);
 

@@ -131,30 +131,11 @@ struct parity_plan *parity_prepare(const struct parity *parity, coord_request *r
 
 /* ---- After the answer ---- */
 
-static const struct {
-    int32_t api;
-    const char *name;
-} API_NAMES[] = {
-    {COORD_API_CHAT_COMPLETIONS, "chat_completions"},
-    {COORD_API_COMPLETIONS, "completions"},
-    {COORD_API_RESPONSES, "responses"},
-    {COORD_API_MESSAGES, "messages"},
-    {COORD_API_GENERATE, "vllm_generate"},
-};
-
-static coord_slice api_name(int32_t api)
-{
-    for (size_t i = 0; i < sizeof API_NAMES / sizeof *API_NAMES; i++)
-        if (API_NAMES[i].api == api)
-            return coord_slice_of(API_NAMES[i].name);
-    return coord_slice_of("unknown");
-}
-
 static void report(const struct parity_plan *plan, uint64_t reported)
 {
     const struct parity *parity = plan->parity;
     coord_request *request = plan->request;
-    coord_slice api = api_name(coord_request_api(request)), step = coord_slice_of(parity->step);
+    coord_slice api = coord_request_api_label(request), step = coord_slice_of(parity->step);
     coord_slice forwarded = coord_slice_of(plan->ids_forwarded ? "true" : "false");
     const char *why = plan->ids_forwarded
                           ? "decode ignored the token ids that it was given (echo, or content that is no text)"

@@ -86,7 +86,7 @@ static coord_status conditional_execute(void *state, coord_request *request)
     coord_status status = COORD_OK;
 
     if (!leg)
-        return coord_fail(request, 500, NULL, "conditional-decode does not know this API, or memory is short");
+        return coord_fail(request, 500, NULL, row ? "memory is short" : "conditional-decode does not know this API");
     if (row->ids_in != IDS_IN_KV_PARAMS)
         status = leg_add_token_ids(request, row, leg, "/kv_transfer_params");
     if (status == COORD_OK)

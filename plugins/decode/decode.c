@@ -4,6 +4,7 @@
  * The body is the client's, byte for byte, but for what the KV connector documents and, where configured, the token ids.
  * Sources: reference steps 7, decisions 10, 32, 38.
  */
+#include "common/kv.h"
 #include "common/parity.h"
 
 #include <stdlib.h>
@@ -15,8 +16,7 @@ struct decode {
 };
 
 static const coord_param PARAMS[] = {
-    {COORD_PARAM(STRING, "kv_connector", "How the KV cache gets from prefill to decode."),
-     .fallback = "kv-shared-storage", .inherits = "kv_connector"},
+    KV_CONNECTOR_PARAM,
     {COORD_PARAM(
          BOOL, "forward_token_ids",
          "Whether decode gets the rendered ids on chat-shaped requests, too (kv_transfer_params.prompt_token_ids)."),
@@ -33,19 +33,12 @@ static coord_status decode_create(const coord_config *config, void **state, coor
 
     if (!self)
         return coord_error_set(error, "memory is short");
-    if (coord_connector_open(config, "kv_connector", COORD_CONNECTOR_KV, &self->kv, error) != COORD_OK)
-        goto fail;
-    if (parity_create(&self->parity, config, error) != COORD_OK)
+    if (kv_open_sequential(config, &self->kv, error) != COORD_OK ||
+        parity_create(&self->parity, config, error) != COORD_OK)
         goto fail;
     if (coord_config_bool(config, "forward_token_ids", &self->forward_ids) != COORD_OK ||
         coord_config_bool(config, "retry_decode", &self->retry) != COORD_OK) {
         coord_error_set(error, "its params could not be read");
-        goto fail;
-    }
-    if (coord_connector_flags(self->kv) & COORD_CONNECTOR_CONCURRENT) {
-        coord_error_set(error,
-                        "kv_connector %s needs prefill and decode in flight together: use the step prefill-decode",
-                        coord_connector_name(self->kv));
         goto fail;
     }
     *state = self;
@@ -75,7 +68,7 @@ static coord_status decode_execute(void *state, coord_request *request)
     coord_status status;
 
     if (!leg)
-        return coord_fail(request, 500, NULL, "decode does not know this API, or memory is short");
+        return coord_fail(request, 500, NULL, row ? "memory is short" : "decode does not know this API");
     status = coord_connector_prepare_decode(self->kv, request, leg, params_at, call);
     if (status == COORD_OK && (self->forward_ids || row->ids_in != IDS_IN_KV_PARAMS))
         status = leg_add_token_ids(request, row, leg, params_at);

@@ -5,6 +5,7 @@
  * The leg is the client's own body with splices (decision 30), so that prefill and decode see the same bytes; only with
  * use_openai_format: false is a tokens-in body built. Sources: reference steps 6, decisions 28, 30–33, 36.
  */
+#include "common/kv.h"
 #include "common/leg_rows.h"
 
 #include <coordinator/metric.h>
@@ -22,8 +23,7 @@ struct prefill {
 static const char *const PLACES[] = {"top_level", "extra_args", NULL};
 
 static const coord_param PARAMS[] = {
-    {COORD_PARAM(STRING, "kv_connector", "How the KV cache gets from prefill to decode."),
-     .fallback = "kv-shared-storage", .inherits = "kv_connector"},
+    KV_CONNECTOR_PARAM,
     {COORD_PARAM(STRING, "ec_connector", "How encoder output gets to prefill."), .fallback = "ec-shared-storage",
      .inherits = "ec_connector"},
     {COORD_PARAM(BOOL, "use_openai_format",
@@ -52,19 +52,13 @@ static coord_status prefill_create(const coord_config *config, void **state, coo
 
     if (!self)
         return coord_error_set(error, "memory is short");
-    if (coord_connector_open(config, "kv_connector", COORD_CONNECTOR_KV, &self->kv, error) != COORD_OK ||
+    if (kv_open_sequential(config, &self->kv, error) != COORD_OK ||
         coord_connector_open(config, "ec_connector", COORD_CONNECTOR_EC, &self->ec, error) != COORD_OK)
         goto fail;
     if (coord_config_bool(config, "use_openai_format", &self->openai_format) != COORD_OK ||
         coord_config_bool(config, "require_kv_transfer", &self->require_transfer) != COORD_OK ||
         coord_config_choice(config, "transfer_params_in", &place) != COORD_OK) {
         coord_error_set(error, "its params could not be read");
-        goto fail;
-    }
-    if (coord_connector_flags(self->kv) & COORD_CONNECTOR_CONCURRENT) {
-        coord_error_set(error,
-                        "kv_connector %s needs prefill and decode in flight together: use the step prefill-decode",
-                        coord_connector_name(self->kv));
         goto fail;
     }
     self->in_extra_args = place == 1;
@@ -135,13 +129,11 @@ static coord_document *build_generate(coord_request *request, coord_document *bo
     return built;
 }
 
-static coord_document *build_body(const struct prefill *self, coord_request *request, const struct leg_row *row,
-                                  bool tokens_in)
+static coord_document *build_body(coord_request *request, const struct leg_row *row, bool tokens_in)
 {
     coord_document *body = coord_request_body(request);
     coord_document *leg = tokens_in ? build_generate(request, body) : coord_document_clone_new(body);
 
-    (void)self;
     if (!leg) {
         coord_fail(request, 500, NULL, "memory is short");
         return NULL;
@@ -227,7 +219,7 @@ static coord_status prefill_execute(void *state, coord_request *request)
     if (status != COORD_OK)
         return status;
     call = coord_call_gateway_new(request, "prefill", COORD_PHASE_PREFILL);
-    leg = call ? build_body(self, request, row, tokens_in) : NULL;
+    leg = call ? build_body(request, row, tokens_in) : NULL;
     at = leg ? place_params(self, request, leg, row) : NULL;
     status = at ? coord_connector_prepare_prefill(self->kv, request, leg, at, call) : COORD_FAIL;
     if (status == COORD_OK)

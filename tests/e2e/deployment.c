@@ -32,6 +32,19 @@ static void add_with_url(struct text *yaml, const char *lines, const char *url)
     text_printf(yaml, "%s", lines);
 }
 
+static void write_pipeline(struct text *yaml, const struct plan *plan, const char *url)
+{
+    text_printf(yaml, "gateway:\n  address: \"%s\"\n%s\n", plan->gateway_url ? plan->gateway_url : url,
+                plan->gateway ? plan->gateway : "");
+    text_printf(yaml, "pipeline:\n  kv_connector: kv-nixl\n%s\n  steps:\n", plan->pipeline ? plan->pipeline : "");
+    if (plan->steps)
+        add_with_url(yaml, plan->steps, url);
+    else
+        text_printf(yaml,
+                    "    - type: render\n      params: {address: \"%s\"}\n    - type: prefill\n    - type: decode\n",
+                    plan->gateway_url ? plan->gateway_url : url);
+}
+
 static void write_config(const struct plan *plan)
 {
     struct text yaml = {0};
@@ -42,18 +55,13 @@ static void write_config(const struct plan *plan)
     text_printf(&yaml, "%s\nserver:\n  listen_addr: \"%s\"\n  metrics_port: %u\n%s\n",
                 plan->top ? plan->top : "log_level: 3", plan->listen ? plan->listen : "127.0.0.1:0",
                 deployed.metrics_port, plan->server ? plan->server : "");
-    text_printf(&yaml, "gateway:\n  address: \"%s\"\n%s\n", plan->gateway_url ? plan->gateway_url : url,
-                plan->gateway ? plan->gateway : "");
     section(&yaml, "response", plan->response);
     section(&yaml, "runtime", plan->runtime);
     section(&yaml, "plugins", plan->plugins);
-    text_printf(&yaml, "pipeline:\n  kv_connector: kv-nixl\n%s\n  steps:\n", plan->pipeline ? plan->pipeline : "");
-    if (plan->steps)
-        add_with_url(&yaml, plan->steps, url);
+    if (plan->composition)
+        add_with_url(&yaml, plan->composition, url);
     else
-        text_printf(&yaml,
-                    "    - type: render\n      params: {address: \"%s\"}\n    - type: prefill\n    - type: decode\n",
-                    plan->gateway_url ? plan->gateway_url : url);
+        write_pipeline(&yaml, plan, url);
     file_write(deployed.config, yaml.data);
     text_free(&yaml);
 }

@@ -22,7 +22,7 @@
 #include <sys/types.h>
 
 enum {
-    PATIENCE_MS = 15000, /* for what has no bound of its own */
+    PATIENCE_MS = 30000, /* for what has no bound of its own */
     MAX_ARRIVALS = 1 << 14,
 };
 
@@ -120,6 +120,7 @@ uint16_t free_port(void);
 struct plan {
     /* Lines of YAML below their section, indented by two; NULL: none. */
     const char *server, *gateway, *pipeline, *response, *runtime, *plugins, *top;
+    const char *composition;  /* whole lines instead of the sections gateway and pipeline, `@` is worker-sim's URL */
     const char *steps;        /* whole lines below `steps:`, `@` is the gateway's URL; NULL: render, prefill, decode */
     uint16_t gateway_port;    /* 0: worker-sim's */
     const char *gateway_url;  /* instead */

@@ -43,8 +43,13 @@ static void what_is_wrong_is_named_with_its_position(void **state)
         {"unknown connector",
          "gateway: {address: 'http://x'}\npipeline:\n  kv_connector: kv-nixxl\n  steps:\n    - type: prefill\n    - "
          "type: decode\n",
-         ":",
-         {"kv-nixxl", "kv-nixl"}},
+         ":3:17: ",
+         {"step prefill: unknown kv_connector \"kv-nixxl\": did you mean \"kv-nixl\"?", "step decode: "}},
+        {"unknown connector of one step",
+         "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: decode\n      params: {kv_connector: "
+         "kv-nothing-like-it}\n",
+         ":5:30: ",
+         {"kv-nothing-like-it", "loaded are: ", "kv-shared-storage"}},
         {"a missing required param",
          "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: render\n    - type: decode\n",
          ":4:",
@@ -140,6 +145,10 @@ static void exit_codes_are_as_documented(void **state)
         {0, {program, "steps", "prefill"}, "kv_connector"},
         {0, {program, "steps", "prefill", "--json"}, "\"default\""},
         {2, {program, "steps", "prefil"}, "prefill"},
+        {2, {program, "steps", "kv-nixxl"}, "did you mean \"kv-nixl\""},
+        {2, {program, "steps", "prefill", "decode"}, "usage"},
+        {2, {program, "steps", "--config", warned}, "nonsense"},
+        {0, {program, "steps", "--config", warned, "--allow-unknown-keys"}, "nonsense"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int code = run_program(rows[i].arguments, NULL, &output);
@@ -150,6 +159,22 @@ static void exit_codes_are_as_documented(void **state)
                      code, rows[i].code, output.data);
         assert_contains(output.data, rows[i].part);
     }
+    text_free(&output);
+}
+
+static void a_start_that_fails_is_told_once_and_with_its_reason(void **state)
+{
+    struct text output = {0};
+    char path[128];
+
+    (void)state;
+    write_file("good.yaml", "nonsense: 1\nserver: {listen_addr: '127.0.0.1:0', metrics_port: 0}\n" GOOD_TAIL, path);
+    assert_int_equal(run_program((const char *const[]){coordinator_program(), "serve", "--config", path,
+                                                       "--allow-unknown-keys", "--pid-file", "/nowhere/at/all", NULL},
+                                 NULL, &output),
+                     1);
+    assert_contains(output.data, "the process id cannot be written to --pid-file /nowhere/at/all: No such file");
+    assert_null(strstr(strstr(output.data, "nonsense") + 1, "nonsense"));
     text_free(&output);
 }
 
@@ -221,6 +246,24 @@ static void a_port_in_use_and_a_bad_environment_are_told(void **state)
     text_free(&output);
 }
 
+static void the_shipped_configurations_are_good(void **state)
+{
+    static const char here[] = "tests/e2e/test_cli.c";
+    static const char *const names[] = {"coordinator.yaml", "minimal.yaml", "demo.yaml"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct text output = {0};
+        char path[1024];
+
+        snprintf(path, sizeof path, "%.*sconfigs/%s", (int)(sizeof __FILE__ - sizeof here), __FILE__, names[i]);
+        if (check(path, &output) != 0)
+            fail_msg("%s: %s", names[i], output.data);
+        assert_contains(output.data, "0 warnings");
+        text_free(&output);
+    }
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -246,8 +289,10 @@ int main(void)
         TEST(what_is_wrong_is_named_with_its_position),
         TEST(everything_wrong_is_told_at_once),
         TEST(exit_codes_are_as_documented),
+        TEST(a_start_that_fails_is_told_once_and_with_its_reason),
         TEST(every_scalar_key_has_an_environment_variable_and_flags_beat_it),
         TEST(a_port_in_use_and_a_bad_environment_are_told),
+        TEST(the_shipped_configurations_are_good),
     };
 
     harness_select();

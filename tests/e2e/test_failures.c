@@ -253,6 +253,29 @@ static void decodes_own_answer_passes_whatever_its_status(void **state)
         }
 }
 
+static void a_status_that_does_not_exist_is_a_broken_answer(void **state)
+{
+    static const char *const PHASES[] = {"render", "prefill", "decode"};
+    static const int NONE[] = {600, 700, 999};
+    struct scripted *worker = scripted_start(&(struct scripted_options){
+        .render = play_status, .prefill = play_status, .decode = play_status, .other = play_status});
+
+    (void)state;
+    deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(worker)});
+    for (size_t i = 0; i < sizeof NONE / sizeof *NONE; i++) {
+        char field[64];
+
+        for (size_t phase = 0; phase < sizeof PHASES / sizeof *PHASES; phase++) {
+            snprintf(field, sizeof field, "X-Status-%s: %d\r\n", PHASES[phase], NONE[i]);
+            assert_int_equal(fetch("POST", CHAT_PATH, field, CHAT)->answer.status, 502);
+            assert_int_equal(fetch("POST", CHAT_PATH, field, STREAM)->answer.status, 502);
+        }
+        snprintf(field, sizeof field, "X-Status-other: %d\r\n", NONE[i]);
+        assert_int_equal(fetch("GET", "/v1/models", field, "")->answer.status, 502);
+    }
+    assert_int_equal(fetch("POST", CHAT_PATH, "", CHAT)->answer.status, 200);
+}
+
 /* Closes without an answer as often as the request says, counted by its own id's first legs. */
 static void play_hang_up(struct stage *stage)
 {
@@ -394,6 +417,7 @@ int main(void)
         TEST(the_error_event_can_be_turned_off),
         TEST(statuses_of_render_and_prefill_are_mapped),
         TEST(decodes_own_answer_passes_whatever_its_status),
+        TEST(a_status_that_does_not_exist_is_a_broken_answer),
         TEST(a_leg_without_an_answer_is_repeated_once_and_decode_never),
         TEST(a_worker_that_refuses_connections_is_a_503),
         TEST(answers_that_are_no_http_or_no_json_are_a_502),

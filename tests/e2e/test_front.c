@@ -34,10 +34,14 @@ static void what_is_refused_is_refused_in_json(void **state)
         {"empty body", "POST", CHAT_PATH, "", "", 400, "invalid_json"},
         {"array", "POST", CHAT_PATH, "", "[]", 400, "invalid"},
         {"repeated model", "POST", CHAT_PATH, "", "{\"model\":\"a\",\"mod\\u0065l\":\"b\"}", 400, "model"},
+        {"extra_args twice", "POST", "/inference/v1/generate", "",
+         "{\"token_ids\":[1],\"sampling_params\":{\"extra_args\":{},\"extra\\u005fargs\":{\"kv_transfer_params\":{}}}}",
+         400, "/sampling_params/extra_args"},
         {"stream as text", "POST", CHAT_PATH, "", "{\"stream\":\"true\"}", 400, "stream"},
         {"GET on completions", "GET", "/v1/completions", "", NULL, 405, "invalid_request_error"},
         {"prompt_logprobs before prefill", "POST", CHAT_PATH, "",
          "{\"model\":\"m\",\"messages\":[],\"prompt_logprobs\":1}", 400, "prompt_logprobs"},
+        {"a method that is none", "GE(T", "/v1/models", "", NULL, 400, "invalid_request"},
         {"an upgrade", "GET", "/ws", "Connection: Upgrade\r\nUpgrade: websocket\r\n", NULL, 501, "not_implemented"},
     };
 
@@ -112,6 +116,11 @@ static void ambiguous_framing_is_a_400_and_closed(void **state)
         {"no host", POST "Content-Length: 2\r\n\r\n{}", true},
         {"a blank in a name", POST "Host: c\r\nA B: 1\r\nContent-Length: 2\r\n\r\n{}", true},
         {"a blank before the colon", POST "Host: c\r\nContent-Length : 2\r\n\r\n{}", true},
+        {"a folded value", POST "Host: c\r\nA: 1\r\n B\r\nContent-Length: 2\r\n\r\n{}", true},
+        {"a folded value after a tab", POST "Host: c\r\nA: 1\r\n\tB: 2\r\nContent-Length: 2\r\n\r\n{}", true},
+        {"a folded line that makes a length", POST "Host: c\r\nContent-Lengt: 2\r\n h\r\n\r\n{}", true},
+        {"a value on the next line", POST "Host: c\r\nA:\r\n 1\r\nContent-Length: 2\r\n\r\n{}", true},
+        {"a folded line at the end", POST "Host: c\r\nContent-Length: 2\r\nA: 1\r\n B\r\n C\r\n\r\n{}", true},
         {"a negative length", POST "Host: c\r\nContent-Length: -2\r\n\r\n{}", false},
         {"a length in hex", POST "Host: c\r\nContent-Length: 0x2\r\n\r\n{}", false},
         {"a huge length", POST "Host: c\r\nContent-Length: 99999999999999999999999\r\n\r\n{}", false},
@@ -139,6 +148,7 @@ static void ambiguous_framing_is_a_400_and_closed(void **state)
                          sim_count("requests.other"),
                      0);
     assert_int_equal(fetch("POST", CHAT_PATH, "", CHAT)->answer.status, 200);
+    assert_int_equal(fetch("POST", CHAT_PATH, "A:\r\nB: \t \r\nC:1\r\nD: \t  1 \t\r\n", CHAT)->answer.status, 200);
 }
 
 static void hostile_request_ids_are_replaced(void **state)

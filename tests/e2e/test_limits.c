@@ -90,6 +90,36 @@ static void an_idle_process_uses_no_cpu(void **state)
     assert_in_range(process_cpu_ms(&deployed.coordinator) - before, 0, sanitized() ? 60 : 10);
 }
 
+/* A body may hold hundreds of thousands of them, and the thread that reads it has others to serve. */
+static void many_engine_owned_members_cost_one_pass(void **state)
+{
+    enum { MEMBERS = 30000 };
+    static const char *const OPEN[] = {"", "\"vllm_xargs\":{", "\"sampling_params\":{\"extra_args\":{"};
+    static const char *const CLOSE[] = {"", "}", "}}"};
+    const struct recorded *leg;
+    struct text body = {0};
+    int64_t began;
+
+    (void)state;
+    deploy(&(struct plan){.steps = "    - type: decode\n"});
+    for (size_t place = 0; place < sizeof OPEN / sizeof *OPEN; place++) {
+        text_clear(&body);
+        text_printf(&body, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],%s\"a\":0",
+                    OPEN[place]);
+        for (int i = 0; i < MEMBERS; i++)
+            text_printf(&body, ",\"bootstrap_%d\":%d%s", i, i, i % 2 ? "" : ",\"x\":1");
+        text_printf(&body, "%s}", CLOSE[place]);
+        began = now_ms();
+        assert_int_equal(fetch("POST", CHAT_PATH, "", body.data)->answer.status, 200);
+        assert_in_range(now_ms() - began, 0, sanitized() ? 5000 : 1000);
+        leg = transcript_find("decode", place);
+        assert_non_null(leg);
+        assert_int_equal(text_count(&leg->body, "bootstrap_"), 0);
+        assert_int_equal(text_count(&leg->body, ",\"x\":1"), MEMBERS / 2);
+    }
+    text_free(&body);
+}
+
 static void without_descriptors_it_waits_without_spinning_and_recovers(void **state)
 {
     enum { MANY = 60 };
@@ -189,6 +219,7 @@ int main(void)
         TEST(too_many_requests_are_a_503_and_room_comes_back),
         TEST(too_many_bytes_are_a_503_before_they_are_read),
         TEST(an_idle_process_uses_no_cpu),
+        TEST(many_engine_owned_members_cost_one_pass),
         TEST(without_descriptors_it_waits_without_spinning_and_recovers),
         TEST(without_a_descriptor_for_a_worker_the_client_is_told),
         TEST(a_resolver_that_never_answers_holds_nobody_else_up),

@@ -35,6 +35,18 @@ static void every_method_target_and_body_passes(void **state)
     }
 }
 
+static void the_log_has_the_path_as_it_was_sent(void **state)
+{
+    struct scripted *worker = scripted_start(&(struct scripted_options){0});
+
+    (void)state;
+    deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(worker)});
+    assert_int_equal(fetch("GET", "/a//b/../c/?key=not-this", "", NULL)->answer.status, 200);
+    UNTIL(strstr(process_log(&deployed.coordinator), "passthrough"));
+    assert_contains(process_log(&deployed.coordinator), "path=/a//b/../c/ ");
+    assert_lacks(process_log(&deployed.coordinator), "not-this");
+}
+
 static void hop_by_hop_fields_stay_behind(void **state)
 {
     static const char *const gone[] = {"x-hop", "keep-alive", "te", "proxy-authorization", "upgrade-insecure"};
@@ -291,6 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_method_target_and_body_passes),
+        TEST(the_log_has_the_path_as_it_was_sent),
         TEST(hop_by_hop_fields_stay_behind),
         TEST(answers_without_a_body_keep_the_connection_in_step),
         TEST(an_upload_is_streamed_and_held_back_by_a_slow_worker),

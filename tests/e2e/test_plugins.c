@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 static const char *plugins_line(void)
 {
@@ -28,7 +29,10 @@ static void a_step_that_overflows_its_stack_is_reported_and_the_process_ends(voi
     struct client *client;
 
     (void)state;
-    deploy(&(struct plan){.plugins = plugins_line(), .steps = "    - type: test-overflow\n    - type: decode\n"});
+    deploy(&(struct plan){.plugins = plugins_line(),
+                          .steps = "    - type: test-overflow\n    - type: decode\n",
+                          /* a sanitizer's report goes to the log, not where those are collected that nobody expects */
+                          .environment = (const char *const[]){"ASAN_OPTIONS=", "TSAN_OPTIONS=", NULL}});
     deployed.unclean = deployed.reports = true;
     client = fetch("POST", CHAT_PATH, "", CHAT);
     assert_true(client->ended);
@@ -57,7 +61,7 @@ static void steps_that_fail_or_end_without_an_answer_are_a_500_that_names_them(v
 static void files_that_are_no_plugins_are_refused_by_name(void **state)
 {
     struct text output = {0};
-    char yaml[512];
+    char yaml[512], path[64];
     static const struct {
         const char *file, *part;
     } rows[] = {{"/etc/hostname", "/etc/hostname"},
@@ -66,9 +70,8 @@ static void files_that_are_no_plugins_are_refused_by_name(void **state)
                 {"/lib/x86_64-linux-gnu/libc.so.6", "plugin"}};
 
     (void)state;
+    snprintf(path, sizeof path, "/tmp/e2e-plugins-%d.yaml", (int)getpid());
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char path[] = "/tmp/e2e-plugins.yaml";
-
         snprintf(yaml, sizeof yaml,
                  "plugins: {load: ['%s']}\ngateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: decode\n",
                  rows[i].file);

@@ -82,7 +82,7 @@ static void promtool_finds_nothing(void **state)
 
     (void)state;
     if (!promtool || !*promtool) {
-        print_message("             skipped: PROMTOOL does not name a promtool\n");
+        print_message("SKIP: PROMTOOL does not name a promtool\n");
         skip();
     }
     deploy(&(struct plan){0});

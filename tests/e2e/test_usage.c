@@ -5,6 +5,8 @@
  */
 #include "usage_worker.h"
 
+#include <unistd.h>
+
 #define ERROR_MODE "    - type: prefill\n    - type: decode\n      params: {prompt_token_parity: error}\n"
 #define OFF_MODE "    - type: prefill\n    - type: decode\n      params: {prompt_token_parity: \"off\"}\n"
 #define STEP_ERRORS "step_errors_total{step=\"decode\",error_code=\"prompt_token_mismatch\"}"
@@ -141,13 +143,15 @@ static void without_rendered_ids_nothing_is_checked_and_nothing_asked_for(void *
 static int check(const char *steps, struct text *output)
 {
     struct text yaml = {0};
+    char path[64];
     int code;
 
+    snprintf(path, sizeof path, "/tmp/e2e-parity-%d.yaml", (int)getpid());
     text_printf(&yaml, "gateway:\n  address: http://127.0.0.1:1\npipeline:\n  steps:\n%s", steps);
-    file_write("/tmp/e2e-parity.yaml", yaml.data);
-    code = run_program((const char *const[]){coordinator_program(), "check", "--config", "/tmp/e2e-parity.yaml", NULL},
+    file_write(path, yaml.data);
+    code = run_program((const char *const[]){coordinator_program(), "check", "--config", path, NULL},
                        (const char *const[]){NULL}, output);
-    remove("/tmp/e2e-parity.yaml");
+    remove(path);
     text_free(&yaml);
     return code;
 }

@@ -39,6 +39,8 @@ void destroy(void *state) { delete static_cast<Greeting *>(state); }
 
 const coord_param params[] = {{COORD_PARAM(STRING, "words", "What is said."), .fallback = "hello from C++"}};
 
+const char *const provided[] = {COORD_THING_ANSWER, nullptr};
+
 const coord_step_type type = {
     .size = sizeof(coord_step_type),
     .flags = 0,
@@ -46,7 +48,7 @@ const coord_step_type type = {
     .help = "A step in C++.",
     COORD_STEP_PARAMS(params),
     .needs = nullptr,
-    .provides = nullptr,
+    .provides = provided,
     .create = create,
     .execute = execute,
     .destroy = destroy,

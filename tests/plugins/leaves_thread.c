@@ -43,6 +43,7 @@ static const coord_step_type TYPE = {
     .size = sizeof TYPE,
     .name = "leaves-thread",
     .help = "Leaves a thread behind.",
+    .provides = (const char *const[]){COORD_THING_ANSWER, NULL},
     .create = leaves_create,
     .execute = leaves_execute,
     .thread_start = leaves_thread_start,

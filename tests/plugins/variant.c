@@ -117,6 +117,8 @@ static const struct longer_row ROWS[] = {
     {{.size = ROW_SIZE, .type = COORD_PARAM_STRING, .name = "more", .help = "Another.", .fallback = "none"}, "later"},
 };
 
+static const char *const PROVIDED[] = {COORD_THING_ANSWER, NULL};
+
 static const struct longer_type TYPE = {{.size = (uint32_t)TYPE_SIZE,
                                          .name = TYPE_NAME,
                                          .help = "A step for the loader's tests.",
@@ -128,6 +130,7 @@ static const struct longer_type TYPE = {{.size = (uint32_t)TYPE_SIZE,
                                          .param_count = 2,
                                          .param_size = sizeof(struct longer_row),
 #endif
+                                         .provides = PROVIDED,
                                          .create = variant_create,
                                          .execute = EXECUTE,
                                          .destroy = variant_destroy},

@@ -87,6 +87,7 @@ void shape_messages_error(struct buf *out, struct text message, const char *type
     buf_text(out, "\"}}");
 }
 
+/* As vLLM's converter of message streams words it, not recorded; versions differ in whether [DONE] follows. */
 static void messages_broken(struct buf *out, struct reply *r)
 {
     (void)r;

@@ -13,8 +13,11 @@ COORD_BEGIN_DECLS
 
 /*
  * Calls `function(background, argument)` after the request has ended (also when it failed or was cancelled), then `release(argument)` (may
- * be NULL), which comes in any case once this returned COORD_OK. `background` stands for a request without client, body and writers: id, model,
- * api, alloc, slots, upstream calls and waits work on it. At most background_limit (1,024 a reactor) at a time: COORD_LIMIT. [fiber]
+ * be NULL), which comes in any case once this returned COORD_OK. `background` stands for a request without client, body
+ * (coord_request_body is NULL) and writers: id, model, api, alloc, slots, upstream calls and waits work on it, answering and
+ * relaying are COORD_STATE. COORD_OK; COORD_LIMIT: 1,024 run on this reactor already; COORD_STATE: this is background work
+ * itself; COORD_NO_MEMORY. What exceeds the limit only when the answer has ended is released without having run, with a
+ * warning. [fiber]
  */
 COORD_API coord_status coord_background(coord_request *request,
                                         void (*function)(coord_request *background, void *argument),

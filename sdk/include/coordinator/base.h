@@ -9,7 +9,9 @@
  *   [any thread]  no restriction
  *
  * Ownership: every pointer is borrowed unless a name says `_new` (the caller frees it with the matching `_free`), `_take`
- * (the callee takes it over) or `_ref`. "Request lifetime" means until the request's answer has ended and its slots are freed.
+ * (the callee takes it over) or `_ref`. No pointer may be NULL, out-parameters included, unless the comment says so.
+ * COORD_NO_MEMORY may come from whatever keeps something, also where a comment does not list it. "Request lifetime" means until
+ * the request's answer has ended and its slots are freed.
  *
  * ABI: structs that cross the boundary begin with `size` and only ever grow at the end; each side reads min(size, what it
  * knows). Enumerations cross as int32_t. No exception and no longjmp may cross a call into or out of the core.

@@ -53,35 +53,40 @@ COORD_API coord_call *coord_call_gateway_new(coord_request *request, const char 
 
 /*
  * A leg to an upstream of the step's own. `forward_headers`: the client's headers without credentials (`authorization`, `cookie`), which
- * coord_call_set_header may add; false: none but content-type, x-request-id and trace context.
+ * coord_call_set_header may add; false: none but content-type, x-request-id and trace context. Otherwise as coord_call_gateway_new. [fiber]
  */
 COORD_API coord_call *coord_call_upstream_new(coord_request *request, const char *name, coord_upstream *upstream,
                                               bool forward_headers) COORD_MUST_CHECK;
 
-/* All setters copy. They are for before the run; COORD_INVALID when a value may not stand there, COORD_STATE after the run began. */
-COORD_API coord_status coord_call_set_method(coord_call *call, const char *method);
-COORD_API coord_status coord_call_set_path(coord_call *call, coord_slice path); /* with query, if any */
+/*
+ * Setters. All copy, and the last call of one counts. Each returns COORD_OK, COORD_INVALID when the value may not stand there,
+ * COORD_NO_MEMORY, or COORD_STATE, changing nothing, once the run has begun. [fiber]
+ */
+COORD_API coord_status coord_call_set_method(coord_call *call, const char *method); /* a token */
+/* The target, from its slash on, with a query of its own if it has one. COORD_INVALID: no slash, white space, control characters. */
+COORD_API coord_status coord_call_set_path(coord_call *call, coord_slice path);
 COORD_API coord_status coord_call_keep_query(coord_call *call); /* appends the client's query (decision 10) */
 /* Replaces all of that name. COORD_INVALID also for names that are the core's: those of the framing, Host, Expect, ids, trace context. */
 COORD_API coord_status coord_call_set_header(coord_call *call, const char *name, coord_slice value);
-COORD_API coord_status coord_call_remove_header(coord_call *call, const char *name);
-COORD_API coord_status
-coord_call_set_body(coord_call *call, coord_document *document); /* the document as it is now; kept alive by the call */
+COORD_API coord_status coord_call_remove_header(coord_call *call,
+                                                const char *name); /* all of that name; COORD_OK without any */
+/* The body: the document as it is now, and later edits of it change nothing, or a text. They replace each other; both set the content type. */
+COORD_API coord_status coord_call_set_body(coord_call *call, coord_document *document);
 COORD_API coord_status coord_call_set_text(coord_call *call, coord_slice text, const char *content_type);
-COORD_API coord_status coord_call_set_timeout(coord_call *call,
-                                              int64_t nanoseconds); /* whole call; 0: none but the usual ones */
-COORD_API coord_status coord_call_set_limit(
-    coord_call *call, size_t bytes); /* of an answer kept in memory; default response.inspect_limit × 4 */
+/* Of the whole call, from its start to the answer's end; a repeat has it anew. 0: the upstream's own (coord_upstream_options), else gateway.total_timeout on gateway legs. COORD_INVALID: negative. */
+COORD_API coord_status coord_call_set_timeout(coord_call *call, int64_t nanoseconds);
+/* Of an answer kept in memory (coord_call_run, coord_calls_run); a longer one is a 502. Default: 4 × response.inspect_limit. COORD_INVALID: 0. */
+COORD_API coord_status coord_call_set_limit(coord_call *call, size_t bytes);
 /* The leg may be repeated once on a fresh connection, with an id of its own, when no byte of an answer came (decision 38). */
 COORD_API coord_status coord_call_allow_repeat(coord_call *call);
 /* Transport failures do not fail the request: the run returns COORD_OK and coord_call_status is 0. */
 COORD_API coord_status coord_call_keep_failure(coord_call *call);
-/* The answer's head names are relayed to later legs (pipeline.forward_response_headers) once it succeeded. */
+/* The answer's headers are relayed to later legs (pipeline.forward_response_headers) by coord_call_require_ok, if it is a 200. */
 COORD_API coord_status coord_call_capture_headers(coord_call *call);
 
 /* Runs it to the end of its answer. COORD_OK (any status), COORD_FAIL, COORD_CANCELLED. Parks. [fiber] */
 COORD_API coord_status coord_call_run(coord_call *call) COORD_MUST_CHECK;
-/* Runs `count` calls, at most `parallel` at a time. COORD_OK when each got an answer that is 200; else the first failure decides, the others are cancelled. Parks. */
+/* Runs `count` calls, at most `parallel` (0: 1) at a time. COORD_OK when each got an answer that is 200; else the first failure decides, the others are cancelled. Parks. */
 COORD_API coord_status coord_calls_run(coord_call *const *calls, size_t count, uint32_t parallel) COORD_MUST_CHECK;
 
 /* Starts it and parks until its head is there. COORD_OK, COORD_FAIL, COORD_CANCELLED. */
@@ -96,12 +101,12 @@ COORD_API coord_status coord_call_proxy(coord_call *call) COORD_MUST_CHECK;
 COORD_API coord_status coord_call_read(coord_call *call, coord_slice *piece) COORD_MUST_CHECK;
 /* After coord_call_head: reads the rest (at most 64 KiB, so that the connection can be used again) and forgets it. Parks. */
 COORD_API coord_status coord_call_discard(coord_call *call) COORD_MUST_CHECK;
-/* Closes its connection at once. Never parks. */
+/* Closes its connection at once; one that has not begun never will (COORD_STATE). Never parks. */
 COORD_API void coord_call_cancel(coord_call *call);
 
-/* What came. Status 0: no answer. */
+/* What came. Never parks. Status 0: no answer. */
 COORD_API int32_t coord_call_status(const coord_call *call);
-COORD_API coord_slice coord_call_body(const coord_call *call); /* after coord_call_run */
+COORD_API coord_slice coord_call_body(const coord_call *call); /* after coord_call_run; as long as the call */
 COORD_API coord_status coord_call_header(const coord_call *call, const char *name,
                                          coord_slice *value); /* COORD_OK or COORD_ABSENT; first value */
 /* The answer as a document (owned by the call); NULL when it is not JSON (`coord_call_fail_answer` then says so). */

@@ -41,7 +41,7 @@ typedef struct coord_connector_type {
     /* Puts what decode needs into its leg. */
     coord_status (*prepare_decode)(void *state, coord_request *request, coord_document *body, const char *params_at,
                                    coord_call *call);
-    /* Prefill has run and decode will not: lets the worker free what it holds. Not called when there is nothing to free. */
+    /* For prefill that has run when decode will not: lets the worker free what it holds. Nobody calls it in ABI 1.0. */
     void (*abort)(void *state, coord_request *request);
 } coord_connector_type;
 
@@ -49,8 +49,10 @@ typedef struct coord_connector_type {
 typedef struct coord_connector coord_connector;
 
 /*
- * The connector named by the STRING param `param` of the step (inherited, defaulted), created from the step's own values. COORD_OK,
- * COORD_FAIL with `error` set (unknown name: lists those that exist). [load]
+ * The connector named by the STRING param `param` of the step (inherited, defaulted), created from the step's own values.
+ * `param` is "kv_connector" for COORD_CONNECTOR_KV and "ec_connector" for COORD_CONNECTOR_EC: under these names a step
+ * declares it, because the connector's own params are read with the step's. COORD_OK, COORD_FAIL with `error` set (an unknown
+ * name is reported where it stands, with the nearest one that is loaded). [load]
  */
 COORD_API coord_status coord_connector_open(const coord_config *config, const char *param, int32_t kind,
                                             coord_connector **connector, coord_error *error);

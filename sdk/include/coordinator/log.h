@@ -35,6 +35,7 @@ enum {
     COORD_FIELD_SECONDS = 4 /* `number` in ns, printed in seconds */
 };
 
+/* Whether lines of that level show. [any thread] */
 COORD_API bool coord_log_enabled(int32_t level);
 /* `message` is a constant sentence; what varies goes into fields. Never blocks for long: lines beyond the log's buffer are counted and dropped. */
 COORD_API void coord_log(const struct coord_request *request, int32_t level, const char *message,

@@ -54,7 +54,7 @@ typedef struct coord_param {
 typedef struct coord_config coord_config;
 
 /*
- * Typed getters. COORD_OK; COORD_ABSENT: neither set, inherited nor defaulted (`*value` untouched); COORD_MISTYPED: declared
+ * Typed getters; a text is followed by a NUL that does not count. COORD_OK; COORD_ABSENT: neither set, inherited nor defaulted (`*value` untouched); COORD_MISTYPED: declared
  * with another type, COORD_INVALID: not declared at all (both are mistakes of the step's author). [load]
  */
 COORD_API coord_status coord_config_string(const coord_config *config, const char *name,

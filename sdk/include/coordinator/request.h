@@ -32,6 +32,9 @@ COORD_API coord_slice coord_request_query(const coord_request *request); /* with
 /* The model as a metric label: at most 1,000 distinct ones a process, then "other"; "unknown" when absent. Lives as long as the process. */
 COORD_API coord_slice coord_request_model_label(const coord_request *request);
 
+/* The API as the core's metrics and log lines call it: "chat_completions", …, "vllm_generate". Lives as long as the process. */
+COORD_API coord_slice coord_request_api_label(const coord_request *request);
+
 /* The client's header: first value of that name (case does not matter). COORD_OK or COORD_ABSENT. */
 COORD_API coord_status coord_request_header(const coord_request *request, const char *name,
                                             coord_slice *value) COORD_MUST_CHECK;
@@ -40,20 +43,21 @@ COORD_API coord_status coord_request_header_at(const coord_request *request, siz
                                                coord_slice *value);
 
 /*
- * The body that the legs to come start from. A step that changes what all later legs see edits it; a step that changes only
+ * The body that the legs to come start from; NULL for background work. A step that changes what all later legs see edits it; a step that changes only
  * its own leg clones it first.
  */
 COORD_API coord_document *coord_request_body(coord_request *request);
 /* The body exactly as received. */
 COORD_API coord_slice coord_request_received(const coord_request *request);
 
-/* Token ids of the prompt as JSON text (an array) and how many: COORD_OK, or COORD_ABSENT before a step has set them. */
+/* Token ids of the prompt as JSON text (an array) and `*count`, how many: COORD_OK, or COORD_ABSENT before a step has set them. */
 COORD_API coord_status coord_request_token_ids(const coord_request *request, coord_slice *json, uint64_t *count);
 /* Sets them. `json` is an array of integers 0 … 2^53 and is copied; else COORD_INVALID. Replaces earlier ones. */
 COORD_API coord_status coord_request_set_token_ids(coord_request *request, coord_slice json) COORD_MUST_CHECK;
 
-/* Prefill's answer for decode, as JSON text (an object): COORD_OK or COORD_ABSENT. Set (copied) with coord_request_set_kv_params; an empty slice removes it. */
+/* What decode needs of prefill's answer, as JSON text (an object): COORD_OK or COORD_ABSENT. */
 COORD_API coord_status coord_request_kv_params(const coord_request *request, coord_slice *json);
+/* Sets it (copied, not looked at: what puts it into a leg's body checks it); an empty slice removes it. COORD_OK, COORD_NO_MEMORY. */
 COORD_API coord_status coord_request_set_kv_params(coord_request *request, coord_slice json) COORD_MUST_CHECK;
 
 /*
@@ -68,15 +72,16 @@ typedef struct coord_slot_type {
 } coord_slot_type;
 COORD_API void *coord_request_slot(const coord_request *request,
                                    const coord_slot_type *type); /* NULL: not set. [any callback of the request] */
+/* COORD_OK; COORD_NO_MEMORY: `value_take` is still the caller's. */
 COORD_API coord_status coord_request_set_slot(coord_request *request, const coord_slot_type *type,
                                               void *value_take) COORD_MUST_CHECK;
 
 /* Zeroed memory of request lifetime; NULL when memory is short. [any callback of the request] */
 COORD_API void *coord_request_alloc(coord_request *request, size_t size);
-/* A copy of request lifetime; {NULL, 0} when memory is short. */
+/* A copy of request lifetime, followed by a NUL that does not count; {NULL, 0} when memory is short. */
 COORD_API coord_slice coord_request_copy(coord_request *request, coord_slice slice);
 
-/* What thread_start of the running step made on this reactor; NULL without one. */
+/* What thread_start of the running step made on this reactor; NULL without one, and for background work. */
 COORD_API void *coord_request_local(const coord_request *request);
 
 /* Nanoseconds until the running step's deadline; INT64_MAX without one; 0 or less: it has passed. */

@@ -46,7 +46,8 @@ COORD_API coord_status coord_request_wrap(coord_request *request, const coord_wr
 COORD_API void *coord_writer_state(const coord_writer *writer);
 COORD_API coord_request *coord_writer_request(const coord_writer *writer);
 
-/* The head: what the worker said, or what the writer before has made of it. Setters work in `head` of a rewriter only (COORD_STATE otherwise). */
+/* The head: what the worker said, or what the writer before has made of it. Setters work in
+   `head` of a rewriter only (COORD_STATE otherwise); COORD_INVALID: a status below 200 or above 599, a bad name or value. */
 COORD_API int32_t coord_head_status(const coord_head *head);
 COORD_API coord_status coord_head_header(const coord_head *head, const char *name,
                                          coord_slice *value); /* first value; COORD_OK, COORD_ABSENT */

@@ -71,13 +71,17 @@ typedef void coord_usage_seen(coord_request *request, const coord_usage *usage, 
 COORD_API coord_status coord_usage_observe(coord_request *request, coord_usage_seen *seen,
                                            void *argument) COORD_MUST_CHECK;
 
-/* Wraps an editor: `cached` (NULL: leave it) is written into every block, and with `drop_frame` pure usage frames are removed with their blank line. */
+/*
+ * Wraps an editor: `cached` (copied; NULL: leave it) is written into every block, and with `drop_frame` pure usage frames are
+ * removed with their blank line. With neither nothing is wrapped. Statuses as coord_usage_observe. [fiber]
+ */
 COORD_API coord_status coord_usage_edit(coord_request *request, const uint64_t *cached,
                                         bool drop_frame) COORD_MUST_CHECK;
 
-/* What a phase said of this request, for the usage record and the metrics: the last call for a phase wins. */
+/* What a phase (COORD_PHASE_PREFILL or COORD_PHASE_DECODE, others are ignored) said of this request, for the usage record and
+   the metrics: the last call for a phase wins. [any callback of the request] */
 COORD_API void coord_request_note_usage(coord_request *request, const char *phase, const coord_usage *usage);
-/* What was noted: COORD_OK, COORD_ABSENT. */
+/* What was noted: COORD_OK, or COORD_ABSENT with `*usage` untouched; its `size` is set by the caller. */
 COORD_API coord_status coord_request_usage(const coord_request *request, const char *phase, coord_usage *usage);
 
 COORD_END_DECLS

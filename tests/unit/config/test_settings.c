@@ -91,12 +91,12 @@ static void an_empty_file_gives_every_default(void **state)
     assert_int_equal(s->gateway.total_timeout_ns, 0);
     assert_int_equal(s->gateway.phase_header_count, 1);
     assert_true(coord_slice_is(s->gateway.phase_headers[0], "x-llm-d-epp-profile"));
-    assert_int_equal(s->pipeline.forward_response_header_count, 1);
-    assert_true(coord_slice_is(s->pipeline.forward_response_headers[0], "x-llm-d-disagg-revision"));
-    assert_int_equal(s->pipeline.step_count, 0);
-    assert_int_equal(config_find(&s->pipeline_values, "kv_connector")->source, VALUE_ABSENT);
-    assert_int_equal(config_find(&s->pipeline_values, "use_openai_format")->integer, 1);
-    assert_int_equal(config_find(&s->pipeline_values, "dp_size")->integer, 1);
+    assert_int_equal(s->pipelines[0].forward_response_header_count, 1);
+    assert_true(coord_slice_is(s->pipelines[0].forward_response_headers[0], "x-llm-d-disagg-revision"));
+    assert_int_equal(s->pipelines[0].step_count, 0);
+    assert_int_equal(config_find(&s->pipelines[0].values, "kv_connector")->source, VALUE_ABSENT);
+    assert_int_equal(config_find(&s->pipelines[0].values, "use_openai_format")->integer, 1);
+    assert_int_equal(config_find(&s->pipelines[0].values, "dp_size")->integer, 1);
     assert_int_equal(s->response.inspect_limit, 16 << 20);
     assert_int_equal(s->response.buffer_high, 256 << 10);
     assert_int_equal(s->response.buffer_low, 64 << 10);
@@ -130,7 +130,7 @@ static void zero_and_negative_values_mean_what_they_meant(void **state)
     assert_int_equal(s->server.read_timeout_ns, 0);
     assert_int_equal(s->gateway.max_idle_conns_per_host, 2);
     assert_int_equal(s->gateway.address.size, 0);
-    assert_int_equal(s->pipeline.forward_response_header_count, 0);
+    assert_int_equal(s->pipelines[0].forward_response_header_count, 0);
     forget(&loaded);
 }
 
@@ -229,12 +229,12 @@ static void steps_are_kept_as_written(void **state)
     struct loaded loaded = load("pipeline:\n  steps:\n    - type: render\n      params: {address: x}\n"
                                 "    - {type: decode, id: last, params: }\n",
                                 NULL);
-    const struct step_entry *steps = loaded.settings->pipeline.steps;
+    const struct step_entry *steps = loaded.settings->pipelines[0].steps;
 
     (void)state;
     assert_said(&loaded, "");
-    assert_int_equal(loaded.settings->pipeline.step_count, 2);
-    assert_int_equal(loaded.settings->pipeline.at.line, 3);
+    assert_int_equal(loaded.settings->pipelines[0].step_count, 2);
+    assert_int_equal(loaded.settings->pipelines[0].steps_at.line, 3);
     assert_true(coord_slice_is(steps[0].type, "render") && coord_slice_is(steps[0].id, "render"));
     assert_int_equal(steps[0].type_at.line, 3);
     assert_int_equal(steps[0].type_at.column, 13);
@@ -247,7 +247,7 @@ static void steps_are_kept_as_written(void **state)
 
 static void unknown_keys_may_be_warnings(void **state)
 {
-    struct loaded loaded = load("servr: 1\npipeline: {stesp: 2, steps: [{type: a, when: {}}]}\n",
+    struct loaded loaded = load("servr: 1\npipeline: {stesp: 2, steps: [{type: a, whne: {}}]}\n",
                                 &(struct settings_input){.allow_unknown = true});
 
     (void)state;
@@ -445,7 +445,7 @@ static void the_annotated_file_holds_every_key_with_its_default(void **state)
     settings = settings_load(&arena, &(struct settings_input){.path = path}, &complaints);
     if (complaints.errors + complaints.warnings)
         fail_msg("%.*s", COORD_FMT(buffer_slice(&complaints.text)));
-    assert_int_equal(settings->pipeline.step_count, 3);
+    assert_int_equal(settings->pipelines[0].step_count, 3);
     for (size_t i = 0; i < settings_section_count(); i++) {
         struct param_table table = settings_section_table(i);
 
@@ -482,7 +482,7 @@ static void the_minimal_file_loads(void **state)
     example_path(path, sizeof path, "minimal.yaml");
     loaded.settings = settings_load(&loaded.arena, &(struct settings_input){.path = path}, &loaded.complaints);
     assert_said(&loaded, "");
-    assert_int_equal(loaded.settings->pipeline.step_count, 2);
+    assert_int_equal(loaded.settings->pipelines[0].step_count, 2);
     forget(&loaded);
 }
 

@@ -1,6 +1,8 @@
 /* Unit test of the HTTP server: request bodies read whole and streamed, their bounds, and answers before their end. */
 #include "server_fixture.h"
 
+#include <microhttpd.h>
+
 static void answer_with_size(struct exchange *exchange)
 {
     char text[64];
@@ -415,13 +417,14 @@ static void ambiguous_requests_get_a_json_400_and_a_close(void **state)
 {
     static const struct {
         const char *name, *head;
+        enum { REFUSED_BY_US, REFUSED_BEFORE, UNDERSTOOD } since_1_0; /* with libmicrohttpd 1.0, by a page of its own */
     } rows[] = {
         {"length and coding", "Host: h\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n"},
         {"two lengths", "Host: h\r\nContent-Length: 2\r\nContent-Length: 3\r\n"},
         {"two equal lengths", "Host: h\r\nContent-Length: 2\r\nContent-Length: 2\r\n"},
-        {"another coding", "Host: h\r\nTransfer-Encoding: gzip, chunked\r\n"},
-        {"a coding that looks like it", "Host: h\r\nTransfer-Encoding: xchunked\r\n"},
-        {"a blank after the coding", "Host: h\r\nTransfer-Encoding: chunked \r\n"},
+        {"another coding", "Host: h\r\nTransfer-Encoding: gzip, chunked\r\n", REFUSED_BEFORE},
+        {"a coding that looks like it", "Host: h\r\nTransfer-Encoding: xchunked\r\n", REFUSED_BEFORE},
+        {"a blank after the coding", "Host: h\r\nTransfer-Encoding: chunked \r\n", UNDERSTOOD},
         {"two codings", "Host: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"},
         {"two hosts", "Host: h\r\nHost: d\r\nContent-Length: 2\r\n"},
         {"no host", "Content-Length: 2\r\n"},
@@ -431,18 +434,24 @@ static void ambiguous_requests_get_a_json_400_and_a_close(void **state)
     (void)state;
     fixture.head = head_reads;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct client *client = client_new();
+        struct client *client;
+        unsigned refused = fixture.refusals;
 
+        if (rows[i].since_1_0 == UNDERSTOOD && MHD_VERSION >= 0x01000000)
+            continue;
         print_message("  %s\n", rows[i].name);
+        client = client_new();
         client_send(client, "POST / HTTP/1.1\r\n");
         client_send(client, rows[i].head);
         client_send(client, "\r\n2\r\n{}\r\n0\r\n\r\n");
         UNTIL(client_over(client));
         assert_true(client->ended);
         assert_memory_equal(client->data, "HTTP/1.1 400 ", 13);
-        assert_true(client_has(client, "application/json"));
         assert_true(client_has(client, "Connection: close\r\n"));
-        assert_int_equal(fixture.refusal, EXCHANGE_BAD_FRAMING);
+        if (rows[i].since_1_0 != REFUSED_BEFORE || fixture.refusals > refused) {
+            assert_true(client_has(client, "application/json"));
+            assert_int_equal(fixture.refusal, EXCHANGE_BAD_FRAMING);
+        }
         client_free(client);
         UNTIL(connections() == 0);
     }

@@ -1,5 +1,5 @@
 /* Unit test of the document: what is not edited keeps its bytes, and every edit reads as the table says. */
-#include <coordinator/document.h>
+#include "json/members.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -560,6 +560,63 @@ static void every_member_of_a_large_object_and_array_is_found(void **state)
     free(text);
 }
 
+static bool holds_x(void *context, coord_slice name)
+{
+    ++*(size_t *)context;
+    return memchr(name.data, 'x', name.size) != NULL;
+}
+
+static void members_that_a_test_picks_go_in_one_pass(void **state)
+{
+    static const struct {
+        const char *text, *pointer, *want;
+        size_t asked;
+        coord_status status;
+    } rows[] = {
+        {"{\"x\":1,\"a\":2 , \"x\":3,\"\\u0078\":4}", "", "{\"a\":2}", 4, COORD_OK},
+        {"{\"x\":1}", "", "{}", 1, COORD_OK},
+        {"{\"a\":1, \"b\" : 2}", "", "{\"a\":1, \"b\" : 2}", 2, COORD_OK},
+        {"{\"o\":{\"a\":[1],\"ax\":{},\"b\":2}}", "/o", "{\"o\":{\"a\":[1],\"b\":2}}", 3, COORD_OK},
+        {"{\"o\":[\"x\"]}", "/o", "{\"o\":[\"x\"]}", 0, COORD_OK},
+        {"{\"o\":1}", "/p", "{\"o\":1}", 0, COORD_OK},
+        {"{\"o\":{\"x\":1},\"o\":{\"x\":2}}", "/o", "{\"o\":{\"x\":1},\"o\":{\"x\":2}}", 0, COORD_REPEATED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        coord_document *document = coord_document_parse_new(coord_slice_of(rows[i].text), NULL, NULL);
+        coord_slice json;
+        size_t asked = 0;
+
+        print_message("  %s\n", rows[i].text);
+        assert_int_equal(document_remove_where(document, rows[i].pointer, holds_x, &asked), rows[i].status);
+        assert_int_equal(asked, rows[i].asked);
+        assert_int_equal(coord_document_text(document, &json), COORD_OK);
+        assert_true(coord_slice_is(json, rows[i].want));
+        coord_document_free(document);
+    }
+}
+
+/* Edited, added and untouched members are numbered in the order in which they read. */
+static void picked_members_go_whether_edited_or_added(void **state)
+{
+    coord_document *document =
+        coord_document_parse_new(coord_slice_of("{\"a\":1,\"x\":2,\"b\":3,\"x2\":4}"), NULL, NULL);
+    coord_slice json;
+    size_t asked = 0;
+
+    (void)state;
+    assert_int_equal(coord_document_set(document, "/x", coord_slice_of("5")), COORD_OK);
+    assert_int_equal(coord_document_set(document, "/b", coord_slice_of("6")), COORD_OK);
+    assert_int_equal(coord_document_set(document, "/x3", coord_slice_of("7")), COORD_OK);
+    assert_int_equal(coord_document_set(document, "/c", coord_slice_of("8")), COORD_OK);
+    assert_int_equal(document_remove_where(document, "", holds_x, &asked), COORD_OK);
+    assert_int_equal(asked, 6);
+    assert_int_equal(coord_document_text(document, &json), COORD_OK);
+    assert_true(coord_slice_is(json, "{\"a\":1,\"b\":6,\"c\":8}"));
+    coord_document_free(document);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -580,6 +637,8 @@ int main(void)
         cmocka_unit_test(numbers_and_names_beyond_any_range_survive_an_edit_elsewhere),
         cmocka_unit_test(what_is_not_json_is_refused_with_place_and_reason),
         cmocka_unit_test(every_member_of_a_large_object_and_array_is_found),
+        cmocka_unit_test(members_that_a_test_picks_go_in_one_pass),
+        cmocka_unit_test(picked_members_go_whether_edited_or_added),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,7 @@ struct made {
 static const coord_param STEP_PARAMS[] = {
     {COORD_PARAM(STRING, "words", "Words."), .fallback = "none"},
     {COORD_PARAM(STRING, "kv_connector", "A connector."), .fallback = "kv-plain", .inherits = "kv_connector"},
+    {COORD_PARAM(STRING, "named_by", "The param that it says names its connector."), .fallback = "kv_connector"},
     {COORD_PARAM(URL, "address", "An upstream.")},
     {COORD_PARAM(BOOL, "fail", "Whether create fails."), .fallback = "false"},
     {COORD_PARAM(BOOL, "fail_start", "Whether start fails."), .fallback = "false"},
@@ -44,14 +45,15 @@ static void copy(char *out, size_t room, coord_slice text)
 static coord_status step_create(const coord_config *config, void **state, coord_error *error)
 {
     struct made *made = calloc(1, sizeof *made);
-    coord_slice words = {0};
+    coord_slice words = {0}, named_by = {0};
     bool wanted = false;
     coord_status opened;
 
     assert_non_null(made);
     assert_int_equal(coord_config_string(config, "words", &words), COORD_OK);
     copy(seen.words[seen.created++ % 8], sizeof seen.words[0], words);
-    if (coord_connector_open(config, "kv_connector", COORD_CONNECTOR_KV, &made->kv, error) != COORD_OK)
+    assert_int_equal(coord_config_string(config, "named_by", &named_by), COORD_OK);
+    if (coord_connector_open(config, named_by.data, COORD_CONNECTOR_KV, &made->kv, error) != COORD_OK)
         goto fail;
     copy(seen.connector, sizeof seen.connector, coord_slice_of(coord_connector_name(made->kv)));
     opened = coord_upstream_open(config, "address", NULL, &made->upstream, error);
@@ -114,6 +116,22 @@ static const coord_step_type STEP = {
     .stop = step_stop,
 };
 
+static coord_status closing_create(const coord_config *config, void **state, coord_error *error)
+{
+    (void)config, (void)error;
+    *state = NULL;
+    return COORD_OK;
+}
+
+static const coord_step_type CLOSING = {
+    .size = sizeof CLOSING,
+    .name = "closing",
+    .help = "Answers.",
+    .provides = (const char *const[]){COORD_THING_ANSWER, NULL},
+    .create = closing_create,
+    .execute = step_execute,
+};
+
 static const coord_param REGION_PARAMS[] = {
     {COORD_PARAM(STRING, "region", "A region."), .flags = COORD_PARAM_REQUIRED}};
 
@@ -158,7 +176,7 @@ static const coord_plugin_descriptor PLUGIN = {
     .magic = COORD_PLUGIN_MAGIC,
     .abi_major = COORD_ABI_MAJOR,
     .name = "speak",
-    .steps = (const coord_step_type *const[]){&STEP, NULL},
+    .steps = (const coord_step_type *const[]){&STEP, &CLOSING, NULL},
     .connectors = (const coord_connector_type *const[]){&PLAIN, &REGIONAL, &ENCODER, NULL}};
 
 /* ---- What the tests share ---- */
@@ -199,11 +217,12 @@ static struct generation *build_text(const char *yaml)
 
 #define GATEWAY "gateway: {address: \"http://gateway:80\"}\n"
 
+/* `pipeline`, a mapping whose last key is `steps`, with the step that every pipeline ends with. */
 static struct generation *build(const char *pipeline)
 {
     static char yaml[4096];
 
-    snprintf(yaml, sizeof yaml, GATEWAY "pipeline:\n%s", pipeline);
+    snprintf(yaml, sizeof yaml, GATEWAY "pipeline:\n%s  - {type: closing}\n", pipeline);
     return build_text(yaml);
 }
 
@@ -230,7 +249,7 @@ static void instances_of_one_type_have_values_of_their_own(void **state)
 
     (void)state;
     assert_non_null(generation);
-    assert_int_equal(generation->step_count, 3);
+    assert_int_equal(generation->step_count, 4);
     assert_string_equal(seen.words[0], "one");
     assert_string_equal(seen.words[1], "two");
     assert_string_equal(seen.words[2], "none");
@@ -286,6 +305,26 @@ static void an_unknown_connector_lists_those_that_are_loaded(void **state)
     assert_balanced();
 }
 
+static void a_param_of_another_name_names_no_connector(void **state)
+{
+    (void)state;
+    assert_null(build("  steps:\n  - {type: speak, params: {named_by: words, words: kv-plain}}\n"));
+    assert_said("words is no param that names a connector of kind 1; call it kv_connector or ec_connector");
+    assert_null(build("  steps:\n  - {type: speak, params: {named_by: ec_connector}}\n"));
+    assert_said("ec_connector is no param that names a connector of kind 1");
+    assert_balanced();
+}
+
+static void an_unknown_connector_is_reported_where_its_name_stands(void **state)
+{
+    (void)state;
+    assert_null(build("  kv_connector: kv-plian\n  steps:\n  - {type: speak}\n"));
+    assert_said("f.yaml:3:17: step speak: unknown kv_connector \"kv-plian\": did you mean \"kv-plain\"?");
+    assert_null(build("  steps:\n  - {type: speak, params: {kv_connector: kv-plian}}\n"));
+    assert_said("f.yaml:4:42: step speak: unknown kv_connector \"kv-plian\"");
+    assert_balanced();
+}
+
 static void a_connector_of_the_other_kind_is_unknown(void **state)
 {
     (void)state;
@@ -323,7 +362,7 @@ static void a_step_that_was_not_created_is_not_destroyed(void **state)
 static void an_empty_pipeline_and_a_missing_gateway_are_errors(void **state)
 {
     (void)state;
-    assert_null(build("  steps: []\n"));
+    assert_null(build_text(GATEWAY "pipeline: {steps: []}\n"));
     assert_said("pipeline.steps is empty");
     assert_null(build_text("pipeline:\n  steps:\n  - {type: speak}\n"));
     assert_said("gateway.address is missing");
@@ -336,7 +375,7 @@ static void too_many_steps_are_an_error(void **state)
 
     (void)state;
     assert_true(buffer_append_text(&yaml, "  steps:\n"));
-    for (int i = 0; i < MAX_STEPS + 1; i++)
+    for (int i = 0; i < MAX_STEPS; i++)
         assert_true(buffer_printf(&yaml, "  - {type: speak, id: s%d}\n", i));
     assert_true(buffer_append(&yaml, "", 1));
     assert_null(build(yaml.data));
@@ -393,6 +432,8 @@ int main(void)
         TEST(a_connector_is_set_inherited_or_the_default),
         TEST(a_connectors_params_are_the_steps_and_checked_there),
         TEST(an_unknown_connector_lists_those_that_are_loaded),
+        TEST(a_param_of_another_name_names_no_connector),
+        TEST(an_unknown_connector_is_reported_where_its_name_stands),
         TEST(a_connector_of_the_other_kind_is_unknown),
         TEST(every_complaint_comes_with_its_position),
         TEST(a_step_that_was_not_created_is_not_destroyed),

@@ -10,6 +10,10 @@
 static struct arena arena;
 static struct settings settings;
 static struct generation generation;
+static struct gateway_settings gateway;
+static const struct gateway_settings *const gateways[] = {&gateway};
+static struct pipeline_settings pipeline_settings;
+static struct pipeline pipeline;
 static struct coord_request request;
 static struct headers out;
 
@@ -19,12 +23,16 @@ static const coord_slice FORWARDED[] = {COORD_SLICE("x-llm-d-disagg-revision")};
 static int setup(void **state)
 {
     (void)state;
-    settings.gateway.phase_headers = PHASES;
-    settings.gateway.phase_header_count = 2;
-    settings.pipeline.forward_response_headers = FORWARDED;
-    settings.pipeline.forward_response_header_count = 1;
+    gateway.phase_headers = PHASES;
+    gateway.phase_header_count = 2;
+    settings.gateways = gateways;
+    settings.gateway_count = 1;
+    pipeline_settings.gateway = &gateway;
+    pipeline_settings.forward_response_headers = FORWARDED;
+    pipeline_settings.forward_response_header_count = 1;
+    pipeline.settings = &pipeline_settings;
     generation.settings = &settings;
-    request = (struct coord_request){.generation = &generation, .id = COORD_SLICE("the-id")};
+    request = (struct coord_request){.generation = &generation, .pipeline = &pipeline, .id = COORD_SLICE("the-id")};
     headers_init(&request.headers, &request.arena);
     headers_init(&out, &arena);
     return 0;

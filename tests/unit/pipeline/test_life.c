@@ -26,7 +26,7 @@ static void expect(bool holds)
 }
 
 struct life {
-    bool fail_start, fail_thread;
+    bool fail_start, fail_thread, fail_threads;
 };
 
 struct local {
@@ -43,8 +43,19 @@ static coord_status life_create(const coord_config *config, void **state, coord_
     atomic_fetch_add(&created, 1);
     life->fail_start = coord_slice_is(fails, "start");
     life->fail_thread = coord_slice_is(fails, "thread_start");
+    life->fail_threads = coord_slice_is(fails, "threads");
     *state = life;
     return COORD_OK;
+}
+
+/* Threads from now on want a stack that no address space has. */
+static void forbid_threads(void)
+{
+    pthread_attr_t huge;
+
+    expect(pthread_attr_init(&huge) == 0 && pthread_attr_setstacksize(&huge, (size_t)1 << 50) == 0 &&
+           pthread_setattr_default_np(&huge) == 0);
+    pthread_attr_destroy(&huge);
 }
 
 static coord_status life_start(void *state, coord_error *error)
@@ -55,6 +66,8 @@ static coord_status life_start(void *state, coord_error *error)
     if (life->fail_start)
         return coord_error_set(error, "start says no");
     atomic_fetch_add(&started, 1);
+    if (life->fail_threads)
+        forbid_threads();
     return COORD_OK;
 }
 
@@ -97,6 +110,25 @@ static void release(void *argument)
     atomic_fetch_add(&released, 1);
 }
 
+/* An event of a request that is long over when the step is stopped: a thread of the step may hold one until it is joined. */
+static coord_event *held;
+
+static void hold_event(coord_request *request)
+{
+    held = coord_event_new(request);
+    expect(held != NULL);
+    coord_event_ref(held);
+}
+
+static void post_held(void)
+{
+    if (!held)
+        return;
+    coord_event_post(held);
+    coord_event_unref(held);
+    held = NULL;
+}
+
 static coord_status life_execute(void *state, coord_request *request)
 {
     const struct local *local = coord_request_local(request);
@@ -111,6 +143,8 @@ static coord_status life_execute(void *state, coord_request *request)
         atomic_fetch_add(&waiting, 1);
         return coord_sleep(request, INT64_C(3600000) * COORD_KIT_MS);
     }
+    if (coord_slice_is(act, "post"))
+        hold_event(request);
     if (coord_slice_is(act, "background") && coord_background(request, sleep_in_background, NULL, release) != COORD_OK)
         return COORD_FAIL;
     return coord_answer(request, 200, "text/plain", coord_slice_of("alive"), NULL);
@@ -128,6 +162,7 @@ static void life_stop(void *state)
 {
     (void)state;
     expect(atomic_load(&threads_stopped) == atomic_load(&threads_started) && atomic_load(&destroyed) == 0);
+    post_held();
     atomic_fetch_add(&stopped, 1);
 }
 
@@ -146,6 +181,7 @@ static const coord_step_type LIFE = {
     .help = "Counts.",
     COORD_STEP_PARAMS(PARAMS),
     .create = life_create,
+    .provides = (const char *const[]){COORD_THING_ANSWER, NULL},
     .execute = life_execute,
     .destroy = life_destroy,
     .start = life_start,
@@ -218,6 +254,21 @@ static void a_thread_start_that_fails_keeps_the_service_from_starting(void **sta
     assert_over(0);
 }
 
+static void a_thread_that_cannot_be_had_is_told_with_its_reason(void **state)
+{
+    pthread_attr_t usual;
+
+    (void)state;
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_null(start("pipeline: {steps: [{type: life, params: {fails: threads}}]}"));
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    pthread_attr_destroy(&usual);
+    if (!strstr(coord_kit_problem(), "thread does not start: Resource temporarily unavailable") &&
+        !strstr(coord_kit_problem(), "thread does not start: Invalid argument")) /* valgrind's */
+        fail_msg("%s", coord_kit_problem());
+    assert_over(0);
+}
+
 static bool two_wait(void *argument)
 {
     (void)argument;
@@ -247,6 +298,21 @@ static void what_waits_when_the_process_stops_is_cancelled_and_freed_once(void *
     assert_over(3);
 }
 
+static void a_step_may_post_until_it_is_stopped(void **state)
+{
+    coord_kit *kit = start("pipeline: {steps: [{type: life}]}");
+
+    (void)state;
+    assert_non_null(kit);
+    assert_int_equal(coord_kit_ask(kit, &(coord_kit_request){.target = CHAT,
+                                                             .body = COORD_SLICE("{}"),
+                                                             .headers = (const char *const[]){"X-Act", "post", NULL}})
+                         ->status,
+                     200);
+    assert_true(coord_kit_stop(kit));
+    assert_over(3);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
@@ -254,7 +320,9 @@ int main(void)
         TEST(entry_points_come_in_order_and_on_their_threads),
         TEST(a_start_that_fails_keeps_the_service_from_starting),
         TEST(a_thread_start_that_fails_keeps_the_service_from_starting),
+        TEST(a_thread_that_cannot_be_had_is_told_with_its_reason),
         TEST(what_waits_when_the_process_stops_is_cancelled_and_freed_once),
+        TEST(a_step_may_post_until_it_is_stopped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

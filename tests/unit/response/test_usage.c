@@ -135,12 +135,15 @@ static coord_usage read_all(int32_t api, const char *const *events)
 /* Decision 50; field case B05. */
 static void snapshots_follow_each_other_and_the_last_that_says_something_wins(void **state)
 {
-    coord_usage usage = read_all(
-        CHAT, (const char *const[]){"{\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":5,\"total_tokens\":15}}",
-                                    "{\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":6,\"total_tokens\":16,"
-                                    "\"prompt_tokens_details\":{\"cached_tokens\":4}}}",
-                                    "{\"usage\":{\"completion_tokens\":7,\"prompt_tokens\":\"x\"}}", "{\"usage\":null}",
-                                    "not JSON", NULL});
+    static const char *const events[] = {
+        "{\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":5,\"total_tokens\":15}}",
+        "{\"usage\":{\"total_tokens\":16,\"prompt_tokens_details\":{\"cached_tokens\":4}}}",
+        "{\"usage\":{\"completion_tokens\":7,\"prompt_tokens\":\"x\"}}",
+        "{\"usage\":null}",
+        "not JSON",
+        NULL,
+    };
+    coord_usage usage = read_all(CHAT, events);
 
     (void)state;
     assert_int_equal(usage.said, P | O | C | T);

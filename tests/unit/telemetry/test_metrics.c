@@ -440,7 +440,7 @@ static void promtool_has_nothing_to_say(void **state)
         promtool = "promtool";
     snprintf(command, sizeof command, "command -v '%s' >/dev/null 2>&1", promtool);
     if (system(command) != 0) {
-        print_message("  no promtool (neither on the path nor in $PROMTOOL)\n");
+        print_message("SKIP: no promtool (neither on the path nor in $PROMTOOL)\n");
         skip();
     }
     snprintf(command, sizeof command, "'%s' check metrics >/dev/null 2>&1", promtool);

@@ -1,0 +1,285 @@
+/* See conditions.h. */
+#include "config/conditions.h"
+
+#include <coordinator/request.h>
+
+enum { SHOWN_MAX = 80 };
+
+static const struct {
+    const char *name;
+    int32_t api;
+} APIS[] = {
+    {"chat_completions", COORD_API_CHAT_COMPLETIONS},
+    {"completions", COORD_API_COMPLETIONS},
+    {"responses", COORD_API_RESPONSES},
+    {"messages", COORD_API_MESSAGES},
+    {"generate", COORD_API_GENERATE},
+};
+
+/* Where the keys are read from and to. */
+struct reading {
+    struct arena *arena;
+    const char *where;
+    struct complaints *complaints;
+    struct conditions *conditions;
+};
+
+static int shown(coord_slice text) { return text.size < SHOWN_MAX ? (int)text.size : SHOWN_MAX; }
+
+static void wrong(const struct reading *reading, struct position at, const char *key, const char *what)
+{
+    complain(reading->complaints, COMPLAINT_ERROR, at, "%s.%s %s", reading->where, key, what);
+}
+
+/* A text or a list of texts, as a list. False when it is something else. */
+static bool read_texts(const struct reading *reading, const struct node *node, const char *key,
+                       const coord_slice **texts, size_t *count)
+{
+    const struct node *one[] = {node};
+    const struct node *const *items = node->kind == NODE_LIST ? (const struct node *const *)node->items : one;
+    coord_slice *list;
+
+    *count = node->kind == NODE_LIST ? node->count : 1;
+    list = arena_alloc(reading->arena, (*count + 1) * sizeof *list);
+    if (!list || *count == 0 || node->kind == NODE_MAP) {
+        wrong(reading, node->at, key, "takes a text or a list of texts");
+        return false;
+    }
+    for (size_t i = 0; i < *count; i++) {
+        if (items[i]->kind != NODE_SCALAR || items[i]->text.size == 0) {
+            wrong(reading, items[i]->at, key, "takes a text or a list of texts, none of them empty");
+            return false;
+        }
+        list[i] = items[i]->text;
+    }
+    *texts = list;
+    return true;
+}
+
+static void read_models(const struct reading *reading, const struct node *node)
+{
+    if (!read_texts(reading, node, "models", &reading->conditions->models, &reading->conditions->model_count))
+        reading->conditions->model_count = 0;
+}
+
+static void read_api(const struct reading *reading, coord_slice name, struct position at)
+{
+    const char *names[sizeof APIS / sizeof *APIS];
+    const char *near;
+
+    for (size_t i = 0; i < sizeof APIS / sizeof *APIS; i++) {
+        names[i] = APIS[i].name;
+        if (coord_slice_is(name, APIS[i].name)) {
+            reading->conditions->apis |= UINT32_C(1) << APIS[i].api;
+            return;
+        }
+    }
+    near = nearest_name(name, names, sizeof names / sizeof *names);
+    complain(reading->complaints, COMPLAINT_ERROR, at, "%s.apis: unknown API \"%.*s\"%s%s%s", reading->where,
+             shown(name), name.data,
+             near ? ": did you mean \"" : "; there are chat_completions, completions, responses, messages and generate",
+             near ? near : "", near ? "\"?" : "");
+}
+
+static void read_apis(const struct reading *reading, const struct node *node)
+{
+    const coord_slice *names;
+    size_t count;
+
+    if (!read_texts(reading, node, "apis", &names, &count))
+        return;
+    for (size_t i = 0; i < count; i++)
+        read_api(reading, names[i], node->kind == NODE_LIST ? node->items[i]->at : node->at);
+}
+
+/* In lower case, so that names compare as bytes. Empty: it is no name of a header. */
+static coord_slice header_name(const struct reading *reading, coord_slice written)
+{
+    char *name = arena_alloc(reading->arena, written.size + 1);
+
+    for (size_t i = 0; name && i < written.size; i++) {
+        char c = written.data[i];
+
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        else if (c <= ' ' || c >= 0x7f || strchr("\"(),/:;<=>?@[\\]{}", c))
+            return (coord_slice){0};
+        name[i] = c;
+    }
+    return (coord_slice){name, name ? written.size : 0};
+}
+
+static void read_headers(const struct reading *reading, const struct node *node)
+{
+    struct header_condition *headers;
+
+    if (node->kind != NODE_MAP || node->count == 0) {
+        wrong(reading, node->at, "headers", "takes a map: header name to a value or a list of values");
+        return;
+    }
+    headers = arena_alloc(reading->arena, node->count * sizeof *headers);
+    for (size_t i = 0; headers && i < node->count; i++) {
+        struct header_condition *header = &headers[reading->conditions->header_count];
+
+        header->name = header_name(reading, node->entries[i].key);
+        if (header->name.size == 0)
+            wrong(reading, node->entries[i].at, "headers", "holds a name that no header can have");
+        else if (read_texts(reading, node->entries[i].value, "headers", &header->values, &header->count))
+            reading->conditions->header_count++;
+    }
+    reading->conditions->headers = headers;
+}
+
+static void read_flag(const struct reading *reading, const struct node *node, const char *key, int *flag)
+{
+    bool is_true = node->kind == NODE_SCALAR && node->plain && coord_slice_is(node->text, "true");
+
+    if (is_true || (node->kind == NODE_SCALAR && node->plain && coord_slice_is(node->text, "false")))
+        *flag = is_true;
+    else
+        wrong(reading, node->at, key, "takes true or false");
+}
+
+static void read_stream(const struct reading *reading, const struct node *node)
+{
+    read_flag(reading, node, "stream", &reading->conditions->stream);
+}
+
+static void read_media(const struct reading *reading, const struct node *node)
+{
+    read_flag(reading, node, "media", &reading->conditions->media);
+}
+
+static bool read_bound(const struct reading *reading, const struct node *map, const char *key, uint64_t *bound)
+{
+    const struct node *node = node_get(map, key);
+    int64_t value = -1;
+
+    if (!node)
+        return false;
+    if (node->kind != NODE_SCALAR || !parse_integer(node->text, &value) || value < 0)
+        wrong(reading, node->at, "prompt_tokens", "takes whole numbers of at least 0 as min and max");
+    else
+        *bound = (uint64_t)value;
+    return true;
+}
+
+static void read_tokens(const struct reading *reading, const struct node *node)
+{
+    struct conditions *conditions = reading->conditions;
+    size_t known;
+
+    conditions->tokens_at = node->at;
+    conditions->has_tokens = true;
+    conditions->max_tokens = UINT64_MAX;
+    if (node->kind != NODE_MAP) {
+        wrong(reading, node->at, "prompt_tokens", "takes a map with min, max or both");
+        return;
+    }
+    known = (size_t)read_bound(reading, node, "min", &conditions->min_tokens) +
+            (size_t)read_bound(reading, node, "max", &conditions->max_tokens);
+    if (known == 0 || known != node->count)
+        wrong(reading, node->at, "prompt_tokens", "takes min, max or both, and nothing else");
+    else if (conditions->min_tokens > conditions->max_tokens)
+        wrong(reading, node->at, "prompt_tokens", "has a min above its max: it never holds");
+}
+
+static const struct {
+    const char *name;
+    bool of_step;
+    void (*read)(const struct reading *reading, const struct node *node);
+} KEYS[] = {
+    {"models", false, read_models}, {"apis", false, read_apis},  {"headers", false, read_headers},
+    {"stream", true, read_stream},  {"media", true, read_media}, {"prompt_tokens", true, read_tokens},
+};
+enum { KEY_COUNT = sizeof KEYS / sizeof *KEYS, MATCH_KEYS = 3 };
+
+static void read_key(const struct reading *reading, const struct entry *entry, bool of_step)
+{
+    const char *names[KEY_COUNT];
+    size_t count = of_step ? KEY_COUNT : MATCH_KEYS;
+    const char *near;
+
+    for (size_t i = 0; i < count; i++) {
+        names[i] = KEYS[i].name;
+        if (!coord_slice_is(entry->key, KEYS[i].name))
+            continue;
+        if (node_is_null(entry->value))
+            wrong(reading, entry->at, KEYS[i].name, "has no value");
+        else if (!entry->value->broken)
+            KEYS[i].read(reading, entry->value);
+        return;
+    }
+    near = nearest_name(entry->key, names, count);
+    complain(reading->complaints, COMPLAINT_ERROR, entry->at, "unknown key \"%.*s\" of %s%s%s%s", shown(entry->key),
+             entry->key.data, reading->where,
+             near      ? ": did you mean \""
+             : of_step ? ""
+                       : "; it takes models, apis and headers",
+             near ? near : "", near ? "\"?" : "");
+}
+
+struct conditions conditions_read(struct arena *arena, const struct node *node, const char *where, bool of_step,
+                                  struct complaints *complaints)
+{
+    struct conditions conditions = {.stream = -1, .media = -1};
+    struct reading reading = {arena, where, complaints, &conditions};
+
+    if (!node || node_is_null(node) || node->broken)
+        return conditions;
+    conditions.at = node->at;
+    conditions.given = node->kind != NODE_MAP || node->count > 0;
+    if (node->kind != NODE_MAP) {
+        complain(complaints, COMPLAINT_ERROR, node->at, "%s takes a map of conditions, such as {models: [\"llama-*\"]}",
+                 where);
+        return conditions;
+    }
+    for (size_t i = 0; i < node->count; i++)
+        read_key(&reading, &node->entries[i], of_step);
+    return conditions;
+}
+
+/* ---- Implication ---- */
+
+static bool holds_text(const coord_slice *texts, size_t count, coord_slice text)
+{
+    for (size_t i = 0; i < count; i++)
+        if (coord_slice_equal(texts[i], text))
+            return true;
+    return false;
+}
+
+static bool texts_imply(const coord_slice *narrow, size_t narrow_count, const coord_slice *wide, size_t wide_count)
+{
+    if (wide_count == 0)
+        return true;
+    for (size_t i = 0; i < narrow_count; i++)
+        if (!holds_text(wide, wide_count, narrow[i]))
+            return false;
+    return narrow_count > 0;
+}
+
+static bool headers_imply(const struct conditions *narrow, const struct conditions *wide)
+{
+    for (size_t i = 0; i < wide->header_count; i++) {
+        const struct header_condition *wanted = &wide->headers[i];
+        bool implied = false;
+
+        for (size_t k = 0; k < narrow->header_count && !implied; k++)
+            implied = coord_slice_equal(narrow->headers[k].name, wanted->name) &&
+                      texts_imply(narrow->headers[k].values, narrow->headers[k].count, wanted->values, wanted->count);
+        if (!implied)
+            return false;
+    }
+    return true;
+}
+
+bool conditions_imply(const struct conditions *narrow, const struct conditions *wide)
+{
+    return texts_imply(narrow->models, narrow->model_count, wide->models, wide->model_count) &&
+           (wide->apis == 0 || (narrow->apis != 0 && (narrow->apis & ~wide->apis) == 0)) &&
+           headers_imply(narrow, wide) && (wide->stream < 0 || wide->stream == narrow->stream) &&
+           (wide->media < 0 || wide->media == narrow->media) &&
+           (!wide->has_tokens ||
+            (narrow->has_tokens && narrow->min_tokens >= wide->min_tokens && narrow->max_tokens <= wide->max_tokens));
+}

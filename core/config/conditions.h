@@ -1,0 +1,21 @@
+/*
+ * The keys of `match` and `when`: what must hold for a pipeline to serve a request, or for a step to run (decisions 71, 72).
+ *
+ * Thread: [load].
+ */
+#ifndef CONFIG_CONDITIONS_H
+#define CONFIG_CONDITIONS_H
+
+#include "config/settings.h"
+
+/*
+ * Reads a map of conditions; `where` is "match" or "when". `of_step` allows the keys that only steps have. NULL or null gives no
+ * conditions. What is wrong is complained about.
+ */
+struct conditions conditions_read(struct arena *arena, const struct node *node, const char *where, bool of_step,
+                                  struct complaints *complaints);
+
+/* True when every request for which `narrow` holds is one for which `wide` does (by what is written, not by thought). */
+bool conditions_imply(const struct conditions *narrow, const struct conditions *wide);
+
+#endif

@@ -1,0 +1,26 @@
+# exported(FILE RESULT): the names that a shared object exports, sorted, one an entry: `name VERSION`, or the name where it
+# has no version. What a sanitizer adds is left out. Wants NM.
+function(exported file result)
+  execute_process(COMMAND ${NM} -D --defined-only --with-symbol-versions ${file} OUTPUT_VARIABLE table COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" lines "${table}")
+  set(names)
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^[0-9a-f]+ ([A-Za-z]) ([^ ]+)$")
+      set(kind ${CMAKE_MATCH_1})
+      string(REPLACE "@@" " " name ${CMAKE_MATCH_2})
+      if(NOT kind STREQUAL "A" AND NOT name MATCHES "^__odr_asan")
+        list(APPEND names "${name}")
+      endif()
+    endif()
+  endforeach()
+  list(SORT names)
+  set(${result} "${names}" PARENT_SCOPE)
+endfunction()
+
+# A plugin exports coord_plugin and nothing else.
+function(check_plugin file)
+  exported(${file} names)
+  if(NOT names STREQUAL "coord_plugin")
+    message(FATAL_ERROR "${file} exports: ${names}")
+  endif()
+endfunction()

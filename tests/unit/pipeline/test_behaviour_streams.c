@@ -1,0 +1,180 @@
+/*
+ * An answer under way: a step that streams to a slow client, and writers that keep, finish or cut the answer.
+ */
+#include "behaviour_step.h"
+
+#include <coordinator/answer.h>
+#include <coordinator/response.h>
+#include <coordinator/testkit.h>
+
+#include <string.h>
+
+enum { PIECE = 65536, PIECES = 128 };
+static atomic_int written;
+
+/* ---- Acts, and writers ---- */
+
+static coord_status stream_much(struct act_state *state, coord_request *request)
+{
+    static char piece[PIECE];
+
+    (void)state;
+    memset(piece, 'x', sizeof piece);
+    atomic_store(&written, 0);
+    if (coord_answer_begin(request, 200, "text/plain", NULL) != COORD_OK)
+        return COORD_FAIL;
+    for (int i = 0; i < PIECES; i++) {
+        coord_status status = coord_answer_write(request, (coord_slice){piece, sizeof piece});
+
+        if (status != COORD_OK) {
+            atomic_store(&last_status, status);
+            return status;
+        }
+        atomic_fetch_add(&written, 1);
+    }
+    return coord_answer_end(request);
+}
+
+static void hold_for_ever(coord_writer *writer, coord_head *head) { (void)writer, (void)head; }
+
+static void finish_at_once(coord_writer *writer, coord_slice bytes)
+{
+    coord_writer_pass(writer, (coord_slice){bytes.data, 1});
+    coord_writer_finish(writer);
+}
+
+static void cut_at_once(coord_writer *writer, coord_slice bytes)
+{
+    coord_writer_pass(writer, bytes);
+    coord_writer_pass_abort(writer);
+}
+
+static void count_free(coord_writer *writer)
+{
+    (void)writer;
+    atomic_fetch_add(&destroyed, 1);
+}
+
+static const coord_writer_type HOLDER = {
+    .size = sizeof HOLDER, .flags = COORD_WRITER_REWRITES, .name = "holder", .head = hold_for_ever, .free = count_free};
+
+static const coord_writer_type FINISHER = {.size = sizeof FINISHER,
+                                           .flags = COORD_WRITER_REWRITES,
+                                           .name = "finisher",
+                                           .data = finish_at_once,
+                                           .free = count_free};
+
+static const coord_writer_type CUTTER = {
+    .size = sizeof CUTTER, .flags = COORD_WRITER_REWRITES, .name = "cutter", .data = cut_at_once, .free = count_free};
+
+static coord_status wrap_holder(struct act_state *state, coord_request *request)
+{
+    (void)state;
+    return coord_request_wrap(request, &HOLDER, NULL);
+}
+
+static coord_status wrap_finisher(struct act_state *state, coord_request *request)
+{
+    (void)state;
+    return coord_request_wrap(request, &FINISHER, NULL);
+}
+
+static coord_status wrap_cutter(struct act_state *state, coord_request *request)
+{
+    (void)state;
+    return coord_request_wrap(request, &CUTTER, NULL);
+}
+
+const struct act acts[] = {
+    {"stream_much", stream_much},
+    {"wrap_holder", wrap_holder},
+    {"wrap_finisher", wrap_finisher},
+    {"wrap_cutter", wrap_cutter},
+    {NULL, NULL},
+};
+
+/* ---- Slow clients ---- */
+
+static void a_slow_client_holds_up_the_step_that_streams(void **state)
+{
+    coord_kit_client *client = send_act("stream_much", true);
+    int before, after;
+
+    (void)state;
+    assert_true(coord_kit_read(client, 1));
+    do {
+        before = atomic_load(&written);
+        pause_ns(100 * MS);
+        after = atomic_load(&written);
+    } while (before != after);
+    assert_true(after < PIECES / 2);
+    assert_true(coord_kit_read(client, COORD_KIT_ALL));
+    assert_int_equal(coord_kit_answer(client)->body.size, PIECE * PIECES);
+}
+
+static void a_slow_client_that_leaves_ends_the_step_that_streams(void **state)
+{
+    coord_kit_client *client = send_act("stream_much", true);
+
+    (void)state;
+    assert_true(coord_kit_read(client, 1));
+    coord_kit_leave(client);
+    wait_value(&last_status, COORD_CANCELLED);
+}
+
+/* ---- Writers ---- */
+
+static void an_answer_whose_head_a_writer_keeps_is_a_500(void **state)
+{
+    const coord_kit_message *got;
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("whole")});
+    got = perform("wrap_holder");
+    assert_int_equal(got->status, 500);
+    assert_true(got->whole);
+    assert_holds(got, "a response writer ended the answer without its head");
+    wait_value(&destroyed, 1);
+}
+
+static void a_writer_that_finishes_ends_the_answer_and_the_leg(void **state)
+{
+    static const coord_kit_piece pieces[] = {{.bytes = COORD_SLICE("one ")},
+                                             {.bytes = COORD_SLICE("two"), .gate = "never"}};
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.pieces = pieces, .piece_count = 2});
+    assert_body(perform("wrap_finisher"), 200, "o");
+    assert_true(coord_kit_leg_left(kit, coord_kit_leg(kit, "decode", 0)));
+    wait_value(&destroyed, 1);
+}
+
+static void a_writer_that_cuts_leaves_a_truncated_answer_and_ends_the_leg(void **state)
+{
+    static const coord_kit_piece pieces[] = {{.bytes = COORD_SLICE("one ")},
+                                             {.bytes = COORD_SLICE("two"), .gate = "never"}};
+    const coord_kit_message *got;
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.pieces = pieces, .piece_count = 2});
+    got = perform("wrap_cutter");
+    assert_int_equal(got->status, 200);
+    assert_true(coord_slice_is(got->body, "one "));
+    assert_false(got->whole);
+    assert_true(coord_kit_leg_left(kit, coord_kit_leg(kit, "decode", 0)));
+    wait_value(&destroyed, 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_slow_client_holds_up_the_step_that_streams),
+        TEST(a_slow_client_that_leaves_ends_the_step_that_streams),
+        TEST(an_answer_whose_head_a_writer_keeps_is_a_500),
+        TEST(a_writer_that_finishes_ends_the_answer_and_the_leg),
+        TEST(a_writer_that_cuts_leaves_a_truncated_answer_and_ends_the_leg),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
