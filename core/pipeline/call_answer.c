@@ -70,6 +70,37 @@ static bool is_error_object(struct coord_call *call)
                       coord_document_type(answer, "/detail") != COORD_JSON_ABSENT);
 }
 
+/*
+ * What a worker's error body becomes for the client: itself, but for Messages, whose render path answers in OpenAI's shape
+ * (vLLM 0.32.0). There its words are put into Anthropic's shape, as the engine does it on the path itself.
+ */
+static coord_slice error_body(struct coord_call *call)
+{
+    static const char *const WORDS[] = {"/error/message", "/error", "/message", "/detail"};
+    static const char format[] = "{\"type\":\"error\",\"error\":{\"type\":%.*s,\"message\":%.*s}}";
+    coord_slice body = buffer_slice(&call->body), message = {0}, type = COORD_SLICE("\"invalid_request_error\"");
+    coord_document *answer = coord_call_document(call);
+    coord_status found = COORD_ABSENT;
+    size_t size;
+    char *made;
+
+    if (coord_request_api(call->request) != COORD_API_MESSAGES ||
+        coord_document_type(answer, "/type") == COORD_JSON_STRING)
+        return body;
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS && found != COORD_OK; i++)
+        if (coord_document_type(answer, WORDS[i]) == COORD_JSON_STRING)
+            found = coord_document_get(answer, WORDS[i], &message);
+    if (found != COORD_OK || (coord_document_type(answer, "/error/type") == COORD_JSON_STRING &&
+                              coord_document_get(answer, "/error/type", &type) != COORD_OK))
+        return body;
+    size = sizeof format + type.size + message.size;
+    made = coord_request_alloc(call->request, size);
+    if (!made)
+        return body;
+    size = (size_t)snprintf(made, size, format, COORD_FMT(type), COORD_FMT(message));
+    return (coord_slice){made, size};
+}
+
 static bool pass_header(struct coord_call *call, const char *name)
 {
     coord_slice value;
@@ -124,7 +155,7 @@ coord_status coord_call_require_ok(coord_call *call)
     if (passed && (!pass_header(call, "Retry-After") || !pass_header(call, "WWW-Authenticate")))
         return COORD_FAIL;
     if (passed && status != 503 && is_error_object(call))
-        request->failure.body = buffer_slice(&call->body);
+        request->failure.body = error_body(call);
     return COORD_FAIL;
 }
 

@@ -70,6 +70,24 @@ static void decode_is_never_told_to_fetch_kv_from_nowhere(void **state)
     }
 }
 
+/* The render path of Messages refuses in OpenAI's shape, which its clients cannot read. */
+static void what_render_refuses_reaches_a_messages_client_in_its_own_shape(void **state)
+{
+    static const char body[] =
+        "{\"model\":\"nope\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}";
+    struct client *client;
+
+    (void)state;
+    deploy(&(struct plan){.sim_flags = (const char *const[]){"--model", "m", NULL}});
+    client = fetch("POST", "/v1/messages", "", body);
+    assert_int_equal(client->answer.status, 404);
+    assert_string_equal(
+        client->answer.body.data,
+        "{\"type\":\"error\",\"error\":{\"type\":\"NotFoundError\",\"message\":\"The model `nope` does not "
+        "exist. Valid aliases: m.\"}}");
+    assert_int_equal(fetch("POST", CHAT_PATH, "", body)->answer.status, 404);
+}
+
 static void a_stream_that_breaks_off_never_looks_complete(void **state)
 {
     static const struct {
@@ -393,6 +411,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(decode_is_never_told_to_fetch_kv_from_nowhere),
+        TEST(what_render_refuses_reaches_a_messages_client_in_its_own_shape),
         TEST(a_stream_that_breaks_off_never_looks_complete),
         TEST(a_whole_close_delimited_stream_is_a_success),
         TEST(the_error_event_can_be_turned_off),

@@ -50,6 +50,7 @@ def exchanges():
             yield f"{api}-refused-malformed-options", "decode", path, body | {"stream": True, "stream_options": "x"}
         if api != "generate":
             yield f"{api}-render", "render", path + "/render", small
+            yield f"{api}-render-refused-model", "render", path + "/render", small | {"model": "nope"}
         yield f"{api}-refused-model", "decode", path, body | {"model": "nope"}
         yield f"{api}-refused-no-json", "decode", path, b'{"model": '
         prompt = next(name for name in ("messages", "prompt", "input", "token_ids") if name in small)

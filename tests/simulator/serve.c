@@ -170,7 +170,8 @@ static void answer_refusal(struct conn *conn, struct refusal *refusal)
 {
     const struct serving *s = conn->serving;
     state.counts.refused++;
-    answer_error_as(conn, refusal->of_body ? shape_error : s->api->error, buf_view(&refusal->message), refusal->type,
+    bool general = refusal->of_body || s->phase == PHASE_RENDER; /* render paths have one shape for all APIs */
+    answer_error_as(conn, general ? shape_error : s->api->error, buf_view(&refusal->message), refusal->type,
                     refusal->param[0] ? refusal->param : NULL, refusal->status);
     buf_free(&refusal->message);
 }
