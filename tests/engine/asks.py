@@ -7,9 +7,10 @@ carry text are joined, since the engine puts into one frame whatever tokens are 
 import copy
 import itertools
 import json
+import random
 
 WORDS = "grant of patent license subject to the terms and conditions each contributor hereby grants to you perpetual".split()
-_numbers = itertools.count(1)
+_numbers = itertools.count(random.randrange(100_000, 700_000))  # an engine that was kept has the prompts of other runs in its cache
 
 
 def prompt(tokens=40):
@@ -21,7 +22,7 @@ def prompt(tokens=40):
 
 def ids(tokens=40):
     number = next(_numbers)
-    return [300 + (number * 31 + i * (number % 7 + 1)) % 900 for i in range(tokens)]
+    return [300 + number % 900, 300 + number // 900] + [300 + (number * 31 + i * (number % 7 + 1)) % 900 for i in range(tokens - 2)]
 
 
 class Api:
