@@ -243,6 +243,8 @@ static void ready(struct watch *watch, uint32_t events)
     }
     if (connection->broken || (connection->fin && !connection->server->options.keep_half_closed && !exchange->ended))
         exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
+    else if (exchange->phase == PHASE_UPLOAD || exchange->phase == PHASE_HELD)
+        connection_forsaken(connection); /* until the request turns out to be whole */
 }
 
 static struct connection *open_connection(struct server *server, struct MHD_Connection *mhd)

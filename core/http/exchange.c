@@ -55,8 +55,6 @@ void *exchange_open(void *context, const char *target, struct MHD_Connection *mh
     server->exchanges = exchange;
     connection->exchange = exchange;
     connection->served = true;
-    if (server->options.keep_half_closed)
-        connection_wanted(connection);
     connection_wait(connection, WAIT_HEAD, server->options.read_timeout_ns);
     return exchange;
 }

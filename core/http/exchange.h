@@ -159,7 +159,7 @@ void connection_resume(struct connection *connection);
 void connection_shut(struct connection *connection);
 /* The client or the library gave the connection up: sees to it that the library closes it. */
 void connection_forsaken(struct connection *connection);
-/* But there was another request in it. */
+/* But a whole request had come before that. */
 void connection_wanted(struct connection *connection);
 /* Sends connection->direct as far as it goes; the rest, and exchange_direct_done, when the socket takes more. */
 void connection_send_direct(struct connection *connection);

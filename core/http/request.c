@@ -280,6 +280,8 @@ static enum MHD_Result upload_end(struct exchange *exchange)
     struct server *server = exchange->server;
 
     exchange->phase = PHASE_READY;
+    if (server->options.keep_half_closed)
+        connection_wanted(exchange->connection);
     connection_wait(exchange->connection, WAIT_NOTHING, 0);
     if (exchange->choice == CHOICE_READ && !exchange->answered)
         server->app.on_body(server->app.context, exchange);

@@ -33,13 +33,23 @@ const char *worker_sim_program(void) { return of_environment("WORKER_SIM_BIN", E
 const char *plugin_folder(void) { return of_environment("COORDINATOR_PLUGIN_PATH", E2E_BUILD "/plugins"); }
 const char *test_plugin_folder(void) { return of_environment("TEST_PLUGIN_PATH", E2E_BUILD "/tests/plugins"); }
 
-/* Ours without COORDINATOR_… and proxies, then the additions. */
+static bool is_replaced(const char *variable, const char *const *additions)
+{
+    size_t size = strcspn(variable, "=") + 1;
+
+    for (; additions && *additions; additions++)
+        if (strncmp(variable, *additions, size) == 0)
+            return true;
+    return false;
+}
+
+/* Ours without COORDINATOR_… and what is added, since of two of one name a reader may take either. */
 static void make_environment(const char **made, const char *const *additions, char *plugin_path, size_t size)
 {
     size_t count = 0;
 
     for (char **at = environ; *at && count < MAX_ENVIRONMENT - 32; at++)
-        if (strncmp(*at, "COORDINATOR_", 12) != 0)
+        if (strncmp(*at, "COORDINATOR_", 12) != 0 && !is_replaced(*at, additions))
             made[count++] = *at;
     snprintf(plugin_path, size, "COORDINATOR_PLUGIN_PATH=%s", plugin_folder());
     made[count++] = plugin_path;

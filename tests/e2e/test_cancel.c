@@ -138,6 +138,29 @@ static void a_half_closed_client_is_kept_when_configured(void **state)
 
 enum { BLOBS = 1200, BLOB = 65000 };
 
+/* Who shut its sending side before its request was whole will never make it whole. */
+static void a_kept_half_closed_client_whose_request_is_not_whole_is_gone(void **state)
+{
+    enum { CLIENTS = 240, BODY = 200000 };
+    static char body[BODY];
+    int64_t began;
+
+    (void)state;
+    memset(body, 'x', sizeof body);
+    deploy(&(struct plan){.server = "  half_close: keep\n  connection_memory: 8KiB\n  read_timeout: 60s",
+                          .response = "  buffer_high: 4KiB\n  buffer_low: 1KiB"});
+    for (size_t i = 0; i < CLIENTS; i++) {
+        struct client *client = client_open(deployed.port);
+
+        client_say(client, "POST /sim/echo HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", BODY);
+        client_try_send(client, body, 1 + i * 7919 % (BODY - 1));
+        client_close(client);
+    }
+    began = now_ms();
+    UNTIL(sim_count("open_connections") <= 1); /* that of the books */
+    assert_in_range(now_ms() - began, 0, 10000);
+}
+
 static void stream_blobs(struct stage *stage)
 {
     static char blob[BLOB + 9];
@@ -227,6 +250,7 @@ int main(void)
         TEST(a_client_that_leaves_stops_its_leg_at_once_in_every_phase),
         TEST(a_client_that_leaves_during_its_upload_leaves_nothing_behind),
         TEST(a_half_closed_client_is_kept_when_configured),
+        TEST(a_kept_half_closed_client_whose_request_is_not_whole_is_gone),
         TEST(a_client_that_does_not_read_pauses_its_worker_and_gets_every_byte_later),
         TEST(books_balance_after_many_requests_of_all_kinds),
     };

@@ -442,6 +442,10 @@ static void running_out_of_descriptors_neither_spins_nor_deafens(void **state)
     int64_t began;
 
     (void)state;
+    if (getenv("LD_PRELOAD") && strstr(getenv("LD_PRELOAD"), "vgpreload")) {
+        print_message("SKIP: valgrind keeps the limit by closing what the system has accepted\n");
+        skip();
+    }
     fixture.head = head_answers;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
     client = client_new();

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <curl/curlver.h>
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -394,14 +395,16 @@ static void what_is_kept_is_the_same_over_both(void **state)
     struct world *world = *state;
 
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        bool direct, curl;
+        bool direct, curl, lax;
 
         if (rows[r].outcome != LEG_COMPLETE || strncmp(rows[r].name, "to the end", 10) == 0)
             continue;
         print_message("  %s\n", rows[r].name);
         direct = is_kept(world, 0, rows[r].answer);
         curl = is_kept(world, 1, rows[r].answer);
-        assert_int_equal(direct != curl, rows[r].laxity == KEEPS_WITH_REST || rows[r].laxity == LIMITS_CHUNK_SIZES);
+        lax = rows[r].laxity == KEEPS_WITH_REST || rows[r].laxity == LIMITS_CHUNK_SIZES;
+        if (!lax || LIBCURL_VERSION_NUM < 0x080000) /* newer versions are as strict as we are */
+            assert_int_equal(direct != curl, lax);
         assert_int_equal(direct, !strstr(rows[r].name, "bytes after") && !strstr(rows[r].name, "HTTP/1.0") &&
                                      !strstr(rows[r].name, "it closes"));
     }

@@ -116,7 +116,7 @@ static void a_cut_answer_is_not_whole(void **state)
 static void an_upstream_that_says_nothing_before_its_head_is_cut_or_silent(void **state)
 {
     coord_kit *kit = start("pipeline: {steps: [{type: decode}]}\ngateway: {address: \"http://gateway.kit/base\", "
-                           "response_timeout: 100ms}\n");
+                           "response_timeout: 1s}\n");
 
     (void)state;
     coord_kit_on(kit, &(coord_kit_rule){.times = 1, .status = COORD_KIT_NO_HEAD, .ending = COORD_KIT_CUT});
