@@ -111,7 +111,7 @@ static void many_engine_owned_members_cost_one_pass(void **state)
         text_printf(&body, "%s}", CLOSE[place]);
         before = process_cpu_ms(&deployed.coordinator);
         assert_int_equal(fetch("POST", CHAT_PATH, "", body.data)->answer.status, 200);
-        assert_in_range(process_cpu_ms(&deployed.coordinator) - before, 0, 10000); /* a pass each: minutes */
+        assert_in_range(process_cpu_ms(&deployed.coordinator) - before, 0, sanitized() ? 5000 : 1000);
         leg = transcript_find("decode", place);
         assert_non_null(leg);
         assert_int_equal(text_count(&leg->body, "bootstrap_"), 0);

@@ -21,7 +21,7 @@
 enum {
     ROOM = 32768,
     TAIL = 512,
-    LONGEST_MS = 180000, /* no promise, only a sign that something hangs: the machine may have other work */
+    LONGEST_MS = 60000,
     MAX_MESSAGES = 20,
     IDLE_EACH = 10 + 10 /* connections that a reactor keeps to gateway and render */
 };
