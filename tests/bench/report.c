@@ -19,7 +19,7 @@ static double judged(const struct finding *finding)
 
 static const char *verdict(const struct finding *finding)
 {
-    if (finding->bound <= 0 || finding->coordinator < 0)
+    if (finding->bound <= 0 || judged(finding) < 0) /* not measured, or nothing to compare with */
         return "";
     return judged(finding) <= finding->bound ? "reached" : "missed";
 }
