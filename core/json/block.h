@@ -46,13 +46,17 @@ static inline json_block json_block_not_plain(json_block block)
                         _mm_cmpeq_epi8(_mm_max_epu8(block, last_control), last_control)); /* movemask takes bit 7 */
 }
 
-static inline json_mask json_block_not_digit(json_block block)
+static inline json_mask json_block_digit(json_block block)
 {
     json_block value = _mm_sub_epi8(block, _mm_set1_epi8('0'));
-    json_block digit = _mm_cmpeq_epi8(_mm_min_epu8(value, _mm_set1_epi8(9)), value);
 
-    return json_block_mask(digit) ^ 0xffffU;
+    return json_block_mask(_mm_cmpeq_epi8(_mm_min_epu8(value, _mm_set1_epi8(9)), value));
 }
+
+static inline json_mask json_block_not_digit(json_block block) { return json_block_digit(block) ^ 0xffffU; }
+
+/* One bit a byte, that of the first byte lowest. */
+static inline uint64_t json_mask_bits(json_mask mask) { return mask; }
 
 /* Folds [ and { together, and ] and }. */
 static inline json_block json_block_fold(json_block block) { return _mm_or_si128(block, _mm_set1_epi8(0x20)); }
@@ -117,6 +121,17 @@ static inline json_mask json_block_not_digit(json_block block)
 
     return json_block_nonzero(((block & JSON_EACH(0xf0U)) ^ JSON_EACH(0x30U)) |
                               ((above & JSON_EACH(0xf0U)) ^ JSON_EACH(0x30U)));
+}
+
+static inline json_mask json_block_digit(json_block block) { return json_block_not_digit(block) ^ JSON_EACH(0x80U); }
+
+/* One bit a byte, that of the first byte lowest. */
+static inline uint64_t json_mask_bits(json_mask mask)
+{
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    mask = __builtin_bswap64(mask);
+#endif
+    return (mask >> 7) * UINT64_C(0x0102040810204080) >> 56; /* byte i's bit goes from 8i to 56 + i */
 }
 
 static inline json_block json_block_fold(json_block block) { return block | JSON_EACH(0x20U); }

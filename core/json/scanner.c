@@ -5,7 +5,7 @@
  * bit a level (object or array), so a text of any depth costs the same few bytes of stack.
  */
 #include "json/scanner.h"
-#include "json/block.h"
+#include "json/integers.h"
 #include "json/utf8.h"
 
 enum due { DUE_VALUE, DUE_KEY, DUE_AFTER, DUE_NOTHING, DUE_FAILED };
@@ -188,10 +188,14 @@ static void take_integers(struct scan *scan)
     for (;;) {
         json_bytes at = scan->at;
         json_bytes after;
+        uint64_t count = 0;
 
         if (scan->end - at < 2 || at[0] != ',')
             return;
-        at += at[1] == ' ' ? 2 : 1;
+        at = json_pass_integers(at + 1, scan->end, &count);
+        scan->at = at - 1; /* a comma */
+        if (at < scan->end && *at == ' ')
+            at++;
         after = json_find_not_digit(at, scan->end);
         if (after == at || after == scan->end || (*at == '0' && after - at > 1) || (*after != ',' && *after != ']'))
             return;

@@ -2,8 +2,8 @@
  * A strict JSON scanner (RFC 8259) that validates and finds spans, and never builds anything.
  *
  * Two ways of use: json_validate walks untrusted bytes once, with an explicit stack (no recursion), and optionally notes the
- * members of the top-level object (scanner.c); the others go through text that was validated before and need not check again
- * (walker.c).
+ * members of the top-level object (scanner.c), as json_count_ids does for token ids (integers.c); the others go through text that was validated before and need
+ * not check again (walker.c).
  * Thread: any; no state outside the arguments.
  */
 #ifndef JSON_SCANNER_H
@@ -82,7 +82,7 @@ bool json_key_is(coord_slice key, coord_slice name);
  */
 size_t json_unescape(coord_slice quoted, char *out);
 
-/* Counts the elements of the array that begins at `at` (validated text) if all are integers 0 … 2^53; false otherwise. */
-bool json_count_ids(coord_slice text, size_t at, uint64_t *count);
+/* True when `text` (which may be anything) is an array of integers 0 … 2^53 and nothing but white space behind it: counts them. */
+bool json_count_ids(coord_slice text, uint64_t *count);
 
 #endif

@@ -6,10 +6,6 @@
 
 #include <assert.h>
 
-enum { LARGEST_ID_DIGITS = 16 }; /* of 2^53 = 9007199254740992 */
-
-static const uint64_t largest_id = UINT64_C(1) << 53;
-
 static json_bytes bytes(coord_slice text) { return (json_bytes)text.data; }
 
 int32_t json_type_at(coord_slice text, size_t at)
@@ -272,42 +268,4 @@ size_t json_unescape(coord_slice quoted, char *out)
         to += size;
     }
     return (size_t)(to - out);
-}
-
-static bool small_enough(json_bytes at, size_t digits)
-{
-    uint64_t value = 0;
-
-    if (digits != LARGEST_ID_DIGITS)
-        return digits < LARGEST_ID_DIGITS;
-    for (size_t i = 0; i < digits; i++)
-        value = value * 10 + (uint64_t)(at[i] - '0');
-    return value <= largest_id;
-}
-
-bool json_count_ids(coord_slice text, size_t container, uint64_t *count)
-{
-    json_bytes end = bytes(text) + text.size;
-    json_bytes at;
-    uint64_t counted = 0;
-
-    if (container >= text.size || text.data[container] != '[')
-        return false;
-    at = bytes(text) + json_skip_space(text, container + 1);
-    while (at < end && *at != ']') {
-        json_bytes after = json_find_not_digit(at, end);
-
-        if (after == at || !small_enough(at, (size_t)(after - at)))
-            return false;
-        counted++;
-        for (at = after; at < end && json_is_space(*at); at++)
-            ;
-        if (at == end || (*at != ',' && *at != ']'))
-            return false;
-        if (*at == ',')
-            for (at++; at < end && json_is_space(*at); at++)
-                ;
-    }
-    *count = counted;
-    return true;
 }

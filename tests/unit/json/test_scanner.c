@@ -470,6 +470,15 @@ static void only_arrays_of_ids_are_counted_as_such(void **state)
         {"null", "[null]", false, 0},
         {"no array", "{\"a\":1}", false, 0},
         {"a number", "7", false, 0},
+        {"space behind", "[1]\n ", true, 1},
+        {"more behind", "[1] 2", false, 0},
+        {"a comma at the end", "[1,]", false, 0},
+        {"two commas", "[1,,2]", false, 0},
+        {"no end", "[1", false, 0},
+        {"no end behind a comma", "[1,", false, 0},
+        {"nothing but a bracket", "[", false, 0},
+        {"nothing", "", false, 0},
+        {"a leading zero", "[01]", false, 0},
     };
 
     (void)state;
@@ -477,9 +486,64 @@ static void only_arrays_of_ids_are_counted_as_such(void **state)
         uint64_t count = 0;
 
         print_message("  %s\n", rows[r].name);
-        assert_int_equal(json_count_ids(coord_slice_of(rows[r].text), 0, &count), rows[r].ids);
+        assert_int_equal(json_count_ids(coord_slice_of(rows[r].text), &count), rows[r].ids);
         assert_int_equal(count, rows[r].count);
     }
+}
+
+/* Writes an array of `count` ids whose lengths go round, with `odd` as element `place`. */
+static coord_slice write_ids(char *out, unsigned count, const char *between, unsigned place, const char *odd)
+{
+    static const char digits[] = "123456789012345";
+    char *at = out;
+
+    *at++ = '[';
+    for (unsigned i = 0; i < count; i++) {
+        at += sprintf(at, "%s", i ? between : "");
+        at += i == place ? sprintf(at, "%s", odd) : sprintf(at, "%.*s", (int)(1 + (i * 7 + count) % 15), digits);
+    }
+    *at++ = ']';
+    return (coord_slice){out, (size_t)(at - out)};
+}
+
+static void an_odd_element_is_seen_wherever_it_stands_in_a_long_array(void **state)
+{
+    static const char *const betweens[] = {",", ", ", " ,", ",  "};
+    static const struct {
+        const char *odd;
+        bool json, id;
+    } rows[] = {{"0", true, true},
+                {"9007199254740992", true, true},
+                {"9007199254740993", true, false},
+                {"12345678901234567", true, false},
+                {"-1", true, false},
+                {"1.5", true, false},
+                {"[2]", true, false},
+                {"\"3\"", true, false},
+                {"007", false, false},
+                {"00", false, false},
+                {"", false, false},
+                {"1 2", false, false},
+                {" ", false, false},
+                {"4x", false, false}};
+    enum { MOST = 40 };
+    char text[MOST * 24], nested[MOST * 24 + 8];
+
+    (void)state;
+    for (size_t r = 0; r < ROWS(rows); r++)
+        for (size_t b = 0; b < ROWS(betweens); b++)
+            for (unsigned count = 2; count <= MOST; count++)
+                for (unsigned place = 0; place < count; place++) {
+                    coord_slice ids = write_ids(text, count, betweens[b], place, rows[r].odd);
+                    uint64_t counted = 0;
+
+                    sprintf(nested, "[[1],%.*s]", (int)ids.size, ids.data);
+                    assert_int_equal(json_count_ids(ids, &counted), rows[r].id);
+                    assert_int_equal(counted, rows[r].id ? count : 0);
+                    assert_int_equal(json_validate(coord_slice_of(nested), NULL, NULL, NULL), rows[r].json);
+                    if (rows[r].id)
+                        assert_false(json_count_ids((coord_slice){ids.data, ids.size - 1}, &counted));
+                }
 }
 
 int main(void)
@@ -497,6 +561,7 @@ int main(void)
         cmocka_unit_test(names_are_compared_unescaped),
         cmocka_unit_test(strings_are_unescaped),
         cmocka_unit_test(only_arrays_of_ids_are_counted_as_such),
+        cmocka_unit_test(an_odd_element_is_seen_wherever_it_stands_in_a_long_array),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

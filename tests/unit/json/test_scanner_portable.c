@@ -19,6 +19,7 @@
 #define json_unescape portable_json_unescape
 #define json_count_ids portable_json_count_ids
 
+#include "json/integers.c"
 #include "json/scanner.c"
 #include "json/walker.c"
 
