@@ -12,22 +12,45 @@ enum { LARGEST_COUNT_DIGITS = 16 };
 
 const char document_no_memory[] = "memory is short";
 
-coord_document *coord_document_parse_new(coord_slice text, size_t *offset, const char **reason)
+/* A document over `text`, whose reference it takes over; NULL, with `error` told, when there is no text or no memory. */
+static coord_document *lay_over(struct json_text *text, const struct json_error *error, size_t *offset,
+                                const char **reason)
 {
-    struct json_error error = {.memory = true};
-    coord_document *document = malloc(sizeof *document);
-    struct json_text *received = document ? json_text_new(text, JSON_MAX_DEPTH, false, &error) : NULL;
+    coord_document *document = text ? malloc(sizeof *document) : NULL;
 
-    if (!received) {
+    if (!document) {
         if (offset)
-            *offset = error.offset;
+            *offset = error->offset;
         if (reason)
-            *reason = error.memory ? document_no_memory : error.reason;
-        free(document);
+            *reason = text || error->memory ? document_no_memory : error->reason;
         return NULL;
     }
-    *document = (coord_document){.magic = DOCUMENT_MAGIC, .received = received};
-    document->root = (struct json_value){json_text_ref(received), received->root, NULL};
+    *document = (coord_document){.magic = DOCUMENT_MAGIC, .received = text};
+    document->root = (struct json_value){json_text_ref(text), text->root, NULL};
+    return document;
+}
+
+coord_document *coord_document_parse_new(coord_slice text, size_t *offset, const char **reason)
+{
+    struct json_error error = {0};
+    struct json_text *received = json_text_new(text, JSON_MAX_DEPTH, false, &error);
+    coord_document *document = lay_over(received, &error, offset, reason);
+
+    if (!document)
+        json_text_unref(received);
+    return document;
+}
+
+coord_document *document_adopt_new(char *take, size_t size, size_t *offset, const char **reason)
+{
+    struct json_error error = {0};
+    struct json_text *received = json_text_adopt_new(take, size, &error);
+    coord_document *document = lay_over(received, &error, offset, reason);
+
+    if (!document && received) {
+        received->adopted = NULL; /* stays the caller's */
+        json_text_unref(received);
+    }
     return document;
 }
 

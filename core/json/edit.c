@@ -155,10 +155,24 @@ static coord_status make_text(coord_slice json, size_t depth, struct json_text *
     return error.memory ? COORD_NO_MEMORY : COORD_INVALID;
 }
 
+/* Puts `text` at `pointer` (valid) and takes it over if that goes well. */
+static coord_status set_text(coord_document *document, const char *pointer, struct json_text *text)
+{
+    struct target target;
+    coord_status status;
+
+    if (*pointer == '\0')
+        return replace_root(document, text);
+    status = aim(document, pointer, &target);
+    if (status == COORD_OK)
+        status = put(document, pointer, &target, text);
+    json_pointer_release(&target.walk);
+    return status;
+}
+
 coord_status coord_document_set(coord_document *document, const char *pointer, coord_slice json)
 {
     struct json_text *text;
-    struct target target;
     coord_status status;
 
     assert(document->magic == DOCUMENT_MAGIC);
@@ -167,12 +181,20 @@ coord_status coord_document_set(coord_document *document, const char *pointer, c
     status = make_text(json, json_pointer_depth(pointer), &text);
     if (status != COORD_OK)
         return status;
-    if (*pointer == '\0')
-        return replace_root(document, text);
-    status = aim(document, pointer, &target);
-    if (status == COORD_OK)
-        status = put(document, pointer, &target, text);
-    json_pointer_release(&target.walk);
+    status = set_text(document, pointer, text);
+    if (status != COORD_OK)
+        json_text_unref(text);
+    return status;
+}
+
+coord_status document_set_flat(coord_document *document, const char *pointer, struct json_text *text)
+{
+    coord_status status;
+
+    assert(document->magic == DOCUMENT_MAGIC);
+    if (!json_pointer_valid(pointer) || json_pointer_depth(pointer) >= JSON_MAX_DEPTH)
+        return COORD_INVALID;
+    status = set_text(document, pointer, json_text_ref(text));
     if (status != COORD_OK)
         json_text_unref(text);
     return status;

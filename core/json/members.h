@@ -5,10 +5,21 @@
 #ifndef JSON_MEMBERS_H
 #define JSON_MEMBERS_H
 
+#include "json/text.h"
+
 #include <coordinator/document.h>
 
 /* The reason of coord_document_parse_new, this very string, when the text may well be JSON. */
 extern const char document_no_memory[];
+
+/*
+ * As coord_document_parse_new without a copy: `take` (malloc) belongs to the document and its clones from then on, and lies where it lay as long as one of
+ * them lives. When it returns NULL, it stays the caller's.
+ */
+coord_document *document_adopt_new(char *take, size_t size, size_t *offset, const char **reason);
+
+/* As coord_document_set with a text that is known to nest one level and no more; its bytes are shared. The reference stays the caller's. */
+coord_status document_set_flat(coord_document *document, const char *pointer, struct json_text *text) COORD_MUST_CHECK;
 
 /*
  * Removes every member of the object at `pointer` of which `goes` says so; `name` is unescaped. COORD_OK, also when there is no

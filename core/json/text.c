@@ -33,18 +33,36 @@ static bool note_member(void *context, const struct json_member *member)
     return true;
 }
 
+/* A text without bytes yet, with room for `room` of its own. */
+static struct json_text *make(size_t room)
+{
+    struct json_text *text = room < SIZE_MAX - sizeof *text ? malloc(sizeof *text + room) : NULL;
+
+    if (text)
+        *text = (struct json_text){.references = 1};
+    return text;
+}
+
 static struct json_text *copy(coord_slice bytes)
 {
-    struct json_text *text = NULL;
+    struct json_text *text = bytes.size < SIZE_MAX ? make(bytes.size + 1) : NULL;
 
-    if (bytes.size < SIZE_MAX - sizeof *text - 1)
-        text = malloc(sizeof *text + bytes.size + 1);
     if (!text)
         return NULL;
-    *text = (struct json_text){.references = 1, .bytes = {text->data, bytes.size}, .root = {0, bytes.size}};
+    text->bytes = (coord_slice){text->data, bytes.size};
+    text->root.end = bytes.size;
     if (bytes.size > 0)
         memcpy(text->data, bytes.data, bytes.size);
     text->data[bytes.size] = '\0'; /* for debuggers */
+    return text;
+}
+
+static struct json_text *adopt(coord_slice bytes)
+{
+    struct json_text *text = make(0);
+
+    if (text)
+        text->bytes = bytes;
     return text;
 }
 
@@ -57,20 +75,16 @@ static struct json_span without_space(coord_slice bytes)
     return root;
 }
 
-struct json_text *json_text_new(coord_slice bytes, size_t max_depth, bool trim, struct json_error *error)
+static struct json_text *validated(coord_slice bytes, size_t max_depth, struct json_text *(*hold)(coord_slice bytes),
+                                   struct json_error *error)
 {
     bool small = bytes.size < UINT32_MAX;
     struct index index = {0};
     struct json_text *text = NULL;
-    struct json_span root;
 
-    if (trim && bytes.size > 0) {
-        root = without_space(bytes);
-        bytes = (coord_slice){bytes.data + root.begin, root.end - root.begin};
-    }
     if (!json_validate_within(bytes, max_depth, error, small ? note_member : NULL, &index))
         goto out;
-    text = copy(bytes);
+    text = hold(bytes);
     if (!text) {
         *error = (struct json_error){0, "memory is short", true};
         goto out;
@@ -82,6 +96,25 @@ struct json_text *json_text_new(coord_slice bytes, size_t max_depth, bool trim, 
     index.entries = NULL;
 out:
     free(index.entries);
+    return text;
+}
+
+struct json_text *json_text_new(coord_slice bytes, size_t max_depth, bool trim, struct json_error *error)
+{
+    if (trim && bytes.size > 0) {
+        struct json_span root = without_space(bytes);
+
+        bytes = (coord_slice){bytes.data + root.begin, root.end - root.begin};
+    }
+    return validated(bytes, max_depth, copy, error);
+}
+
+struct json_text *json_text_adopt_new(char *take, size_t size, struct json_error *error)
+{
+    struct json_text *text = validated((coord_slice){take, size}, JSON_MAX_DEPTH, adopt, error);
+
+    if (text)
+        text->adopted = take;
     return text;
 }
 
@@ -98,6 +131,7 @@ void json_text_unref(struct json_text *text)
         free((void *)(uintptr_t)text->strings[i].text.data);
     free(text->strings);
     free(text->index);
+    free(text->adopted);
     free(text);
 }
 

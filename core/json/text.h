@@ -45,6 +45,7 @@ struct json_text {
     struct json_unescaped *strings; /* ordered by `at` */
     size_t string_count;
     size_t string_capacity;
+    char *adopted; /* the bytes, when they were taken over; else NULL, and they stand in `data` */
     char data[];
 };
 
@@ -54,7 +55,10 @@ struct json_text {
  */
 struct json_text *json_text_new(coord_slice bytes, size_t max_depth, bool trim, struct json_error *error);
 
-/* A copy of bytes that are no JSON value of their own (`,"key":`), with one reference; NULL when memory is short. */
+/* The same without a copy: `take` (malloc) belongs to the text from then on, unless it returns NULL. */
+struct json_text *json_text_adopt_new(char *take, size_t size, struct json_error *error);
+
+/* A copy of bytes that need no check (an array of ids) or are no JSON value (`,"key":`), with one reference; NULL when memory is short. */
 struct json_text *json_text_piece_new(coord_slice bytes);
 
 static inline struct json_text *json_text_ref(struct json_text *text)

@@ -53,6 +53,7 @@ struct coord_call {
     const char *detail;
     coord_document *answer;
     bool answer_tried;
+    bool answer_has_body;               /* the body's memory has become the answer's, and lies where it lay */
     struct coord_call *next_of_request; /* all calls of a request, for freeing */
 };
 

@@ -1,6 +1,7 @@
 /* What a call's answer says, and what it means for the request (coordinator/call.h). */
 #include "pipeline/call.h"
 
+#include "json/members.h"
 #include "pipeline/worker.h"
 
 #include <stdio.h>
@@ -39,10 +40,14 @@ coord_status coord_call_header(const coord_call *call, const char *name, coord_s
 
 coord_document *coord_call_document(coord_call *call)
 {
-    if (!call->answer_tried) {
-        call->answer_tried = true;
+    if (call->answer_tried)
+        return call->answer;
+    call->answer_tried = true;
+    if (call->mode == CALL_COLLECT && call->ended)
+        call->answer = document_adopt_new(call->body.data, call->body.size, NULL, NULL);
+    else
         call->answer = coord_document_parse_new(buffer_slice(&call->body), NULL, NULL);
-    }
+    call->answer_has_body = call->answer && call->mode == CALL_COLLECT;
     return call->answer;
 }
 
@@ -164,6 +169,7 @@ void call_release(struct coord_call *call)
     coord_call_cancel(call);
     coord_document_free(call->document);
     coord_document_free(call->answer);
-    buffer_release(&call->body);
+    if (!call->answer_has_body)
+        buffer_release(&call->body);
     buffer_release(&call->given);
 }

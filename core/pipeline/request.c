@@ -243,7 +243,9 @@ bool request_open(struct coord_request *request)
     request->bytes_in = size;
     if (request->failure.class != ERROR_NONE)
         return false;
-    request->body = coord_document_parse_new(request->received, &offset, &reason);
+    request->body = document_adopt_new(request->received_memory, size, &offset, &reason);
+    if (request->body)
+        request->received_memory = NULL; /* it has become the document's */
     if (!request->body && reason == document_no_memory)
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
     else if (!request->body)
@@ -403,6 +405,7 @@ static void release(struct coord_request *request)
     coord_document_free(request->rendered);
     coord_document_free(request->body);
     request->body = request->rendered = NULL;
+    request_release_tokens(request);
     free(request->received_memory);
     request->received_memory = NULL;
     while (work) {
@@ -503,15 +506,6 @@ coord_status coord_request_header_at(const coord_request *request, size_t index,
         return COORD_END;
     *name = request->headers.list[index].name;
     *value = request->headers.list[index].value;
-    return COORD_OK;
-}
-
-coord_status coord_request_token_ids(const coord_request *request, coord_slice *json, uint64_t *count)
-{
-    if (!request->has_token_ids)
-        return COORD_ABSENT;
-    *json = request->token_ids;
-    *count = request->token_count;
     return COORD_OK;
 }
 

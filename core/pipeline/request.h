@@ -77,6 +77,11 @@ struct slot {
     void *value;
 };
 
+struct token_text {
+    struct token_text *next;
+    struct json_text *text;
+};
+
 struct detached {
     struct detached *next;
     void (*function)(coord_request *background, void *argument);
@@ -102,13 +107,15 @@ struct coord_request {
     bool stream;
     struct headers headers; /* the client's, copied */
     coord_slice received;   /* the body as received */
-    char *received_memory;
+    char *received_memory;  /* while no document has taken it over */
     coord_document *body;
     struct trace_context trace;
     coord_slice tracestate;
     char decision_id[37];
 
-    coord_slice token_ids;
+    struct token_text *token_texts; /* all that were set, the last first: their bytes live as long as the request */
+    coord_slice token_ids;          /* the bytes of `token_text` */
+    struct json_text *token_text;   /* one of the list */
     uint64_t token_count;
     bool has_token_ids;
     coord_document *rendered; /* the body as it was when token ids were made from it; NULL: they were not */
@@ -203,6 +210,9 @@ void request_fiber_done(struct coord_request *request);
 
 /* Output has drained to the low mark. */
 void request_drained(struct coord_request *request);
+
+/* Gives the texts of token ids back, when the request ends. */
+void request_release_tokens(struct coord_request *request);
 
 /* Parks the request's fiber until it is woken. */
 void request_park(struct coord_request *request);

@@ -1,21 +1,48 @@
-/* Token ids of a request: kept as the JSON text that render (or the client) gave, and counted (decision 32). */
-#include "json/scanner.h"
+/* Token ids of a request: kept as the JSON text that render (or the client) gave, counted, and shared by the legs (decision 32). */
+#include "json/members.h"
 #include "pipeline/request.h"
 
 #include "telemetry/families.h"
 
 coord_status coord_request_set_token_ids(coord_request *request, coord_slice json)
 {
+    struct token_text *kept;
     uint64_t count;
-    coord_slice copy;
 
     if (!json_count_ids(json, &count))
         return COORD_INVALID;
-    copy = arena_copy(&request->arena, json);
-    if (!copy.data)
+    while (json.data[json.size - 1] != ']')
+        json.size--;
+    kept = arena_alloc(&request->arena, sizeof *kept);
+    if (!kept)
         return COORD_NO_MEMORY;
-    request->token_ids = copy;
+    *kept = (struct token_text){request->token_texts, json_text_piece_new(json)};
+    if (!kept->text)
+        return COORD_NO_MEMORY;
+    request->token_texts = kept;
+    request->token_text = kept->text;
+    request->token_ids = kept->text->bytes;
     request->token_count = count;
     request->has_token_ids = true;
     return COORD_OK;
+}
+
+coord_status coord_request_token_ids(const coord_request *request, coord_slice *json, uint64_t *count)
+{
+    if (!request->has_token_ids)
+        return COORD_ABSENT;
+    *json = request->token_ids;
+    *count = request->token_count;
+    return COORD_OK;
+}
+
+coord_status coord_request_put_token_ids(coord_request *request, coord_document *document, const char *pointer)
+{
+    return request->has_token_ids ? document_set_flat(document, pointer, request->token_text) : COORD_STATE;
+}
+
+void request_release_tokens(struct coord_request *request)
+{
+    for (; request->token_texts; request->token_texts = request->token_texts->next)
+        json_text_unref(request->token_texts->text);
 }

@@ -22,6 +22,7 @@ static void keep(struct trial *trial, struct coord_request *request)
 {
     *trial = (struct trial){.kept = true,
                             .body = coord_document_clone_new(request->body),
+                            .token_text = request->token_text,
                             .token_ids = request->token_ids,
                             .kv_params = request->kv_params,
                             .peer_topology = request->peer_topology,
@@ -61,6 +62,7 @@ static void undo(struct trial *trial, struct coord_request *request)
     coord_document_free(request->body);
     request->body = trial->body;
     trial->body = NULL;
+    request->token_text = trial->token_text;
     request->token_ids = trial->token_ids;
     request->token_count = trial->token_count;
     request->has_token_ids = trial->has_token_ids;

@@ -12,6 +12,7 @@
 struct trial {
     bool kept; /* a copy was kept: the step's on_error is continue */
     coord_document *body;
+    struct json_text *token_text;
     coord_slice token_ids, kv_params, peer_topology;
     uint64_t token_count;
     bool has_token_ids, has_kv_params;

@@ -103,5 +103,5 @@ coord_status leg_add_token_ids(coord_request *request, const struct leg_row *row
         snprintf(at, sizeof at, "%s/prompt_token_ids", params_at);
     else
         snprintf(at, sizeof at, "%s", row->prompt);
-    return coord_fail_member(request, coord_document_set(body, at, ids), at, NULL);
+    return coord_fail_member(request, coord_request_put_token_ids(request, body, at), at, NULL);
 }

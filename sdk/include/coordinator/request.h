@@ -54,6 +54,12 @@ COORD_API coord_slice coord_request_received(const coord_request *request);
 COORD_API coord_status coord_request_token_ids(const coord_request *request, coord_slice *json, uint64_t *count);
 /* Sets them. `json` is an array of integers 0 … 2^53 and is copied; else COORD_INVALID. Replaces earlier ones. */
 COORD_API coord_status coord_request_set_token_ids(coord_request *request, coord_slice json) COORD_MUST_CHECK;
+/*
+ * Puts them into `document` at `pointer`, as coord_document_set does with their text, without a copy of it: all legs share the
+ * same bytes. COORD_STATE before a step has set them; else as coord_document_set.
+ */
+COORD_API coord_status coord_request_put_token_ids(coord_request *request, coord_document *document,
+                                                   const char *pointer) COORD_MUST_CHECK;
 
 /* What decode needs of prefill's answer, as JSON text (an object): COORD_OK or COORD_ABSENT. */
 COORD_API coord_status coord_request_kv_params(const coord_request *request, coord_slice *json);

@@ -617,6 +617,63 @@ static void picked_members_go_whether_edited_or_added(void **state)
     coord_document_free(document);
 }
 
+static void bytes_taken_over_stay_where_they_are_for_all_clones(void **state)
+{
+    static const char text[] = " {\"a\":[1, 2],\"b\":1.0} ";
+    char *taken = strdup(text);
+    coord_document *document, *clone;
+    coord_slice json;
+    const char *reason = NULL;
+    size_t offset = 0;
+
+    (void)state;
+    document = document_adopt_new(taken, strlen(taken), &offset, &reason);
+    assert_non_null(document);
+    clone = coord_document_clone_new(document);
+    coord_document_free(document);
+    assert_int_equal(coord_document_get(clone, "/b", &json), COORD_OK);
+    assert_ptr_equal(json.data, strstr(taken, "1.0"));
+    assert_int_equal(coord_document_set(clone, "/a", coord_slice_of("3")), COORD_OK);
+    assert_int_equal(coord_document_text(clone, &json), COORD_OK);
+    assert_true(coord_slice_is(json, " {\"a\":3,\"b\":1.0} "));
+    coord_document_free(clone);
+
+    taken = strdup("{\"a\":1,}");
+    assert_null(document_adopt_new(taken, strlen(taken), &offset, &reason));
+    assert_int_equal(offset, 7);
+    assert_non_null(reason);
+    free(taken);
+    assert_null(document_adopt_new(NULL, 0, NULL, NULL));
+}
+
+/* As token ids are: set once, and the same bytes in every leg. */
+static void one_text_may_stand_in_several_documents(void **state)
+{
+    struct json_text *ids = json_text_piece_new(coord_slice_of("[1,2]"));
+    coord_document *document = coord_document_parse_new(coord_slice_of("{\"a\":null,\"n\":{}}"), NULL, NULL);
+    coord_document *clone = coord_document_clone_new(document);
+    coord_slice first, second;
+    char deep[2 * 512 + 1] = "";
+
+    (void)state;
+    assert_int_equal(document_set_flat(document, "/a", ids), COORD_OK);
+    assert_int_equal(document_set_flat(clone, "/n/ids", ids), COORD_OK);
+    assert_int_equal(document_set_flat(clone, "/absent/ids", ids), COORD_ABSENT);
+    assert_int_equal(document_set_flat(clone, "a", ids), COORD_INVALID);
+    for (size_t i = 0; i < 512; i++)
+        strcat(deep, "/a");
+    assert_int_equal(document_set_flat(clone, deep, ids), COORD_INVALID);
+    json_text_unref(ids);
+    assert_int_equal(coord_document_get(document, "/a", &first), COORD_OK);
+    assert_int_equal(coord_document_get(clone, "/n/ids", &second), COORD_OK);
+    assert_ptr_equal(first.data, second.data);
+    coord_document_free(document);
+    assert_int_equal(coord_document_set(clone, "/n/ids/1", coord_slice_of("9")), COORD_OK);
+    assert_int_equal(coord_document_text(clone, &first), COORD_OK);
+    assert_true(coord_slice_is(first, "{\"a\":null,\"n\":{\"ids\":[1,9]}}"));
+    coord_document_free(clone);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -639,6 +696,8 @@ int main(void)
         cmocka_unit_test(every_member_of_a_large_object_and_array_is_found),
         cmocka_unit_test(members_that_a_test_picks_go_in_one_pass),
         cmocka_unit_test(picked_members_go_whether_edited_or_added),
+        cmocka_unit_test(bytes_taken_over_stay_where_they_are_for_all_clones),
+        cmocka_unit_test(one_text_may_stand_in_several_documents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

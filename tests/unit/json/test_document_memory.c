@@ -79,6 +79,15 @@ static coord_status set_string(coord_document *document)
     return coord_document_set_string(document, "/a/b/1", coord_slice_of("\"\n"));
 }
 
+static coord_status set_flat(coord_document *document)
+{
+    struct json_text *ids = json_text_piece_new(coord_slice_of("[7,8]"));
+    coord_status status = ids ? document_set_flat(document, "/a/b/2/c", ids) : COORD_NO_MEMORY;
+
+    json_text_unref(ids);
+    return status;
+}
+
 static coord_status insert(coord_document *document)
 {
     return coord_document_insert(document, "/a/b", 1, coord_slice_of("true"));
@@ -114,6 +123,7 @@ static void an_edit_without_memory_changes_nothing(void **state)
         {"set", set, "{\"a\":{\"b\":[1,2,{\"c\":\"x\\n\",\"x~\":{\"y\":[1]}}]},\"d\":1,\"d\":2,\"e\\u0041\":[]}"},
         {"set a string", set_string,
          "{\"a\":{\"b\":[1,\"\\\"\\n\",{\"c\":\"x\\n\"}]},\"d\":1,\"d\":2,\"e\\u0041\":[]}"},
+        {"set a shared text", set_flat, "{\"a\":{\"b\":[1,2,{\"c\":[7,8]}]},\"d\":1,\"d\":2,\"e\\u0041\":[]}"},
         {"insert", insert, "{\"a\":{\"b\":[1,true,2,{\"c\":\"x\\n\"}]},\"d\":1,\"d\":2,\"e\\u0041\":[]}"},
         {"remove", take_away, "{\"a\":{\"b\":[1,{\"c\":\"x\\n\"}]},\"d\":1,\"d\":2,\"e\\u0041\":[]}"},
         {"remove all", take_all, "{\"a\":{\"b\":[1,2,{\"c\":\"x\\n\"}]},\"e\\u0041\":[]}"},
@@ -165,6 +175,28 @@ static void parsing_without_memory_says_so(void **state)
             break;
         }
         assert_string_equal(reason, "memory is short");
+        assert_true(allocations < 100);
+    }
+}
+
+static void what_cannot_be_taken_over_stays_the_callers(void **state)
+{
+    (void)state;
+    for (long allocations = 0;; allocations++) {
+        const char *reason = NULL;
+        char *taken = strdup(text);
+        coord_document *document;
+
+        assert_non_null(taken);
+        left = allocations;
+        document = document_adopt_new(taken, strlen(taken), NULL, &reason);
+        left = -1;
+        if (document) {
+            coord_document_free(document);
+            break;
+        }
+        assert_string_equal(reason, "memory is short");
+        free(taken);
         assert_true(allocations < 100);
     }
 }
@@ -232,6 +264,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_edit_without_memory_changes_nothing),
         cmocka_unit_test(parsing_without_memory_says_so),
+        cmocka_unit_test(what_cannot_be_taken_over_stays_the_callers),
         cmocka_unit_test(reading_and_cloning_without_memory_can_be_tried_again),
         cmocka_unit_test(a_builder_without_memory_ends_with_no_memory),
     };
