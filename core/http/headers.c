@@ -1,7 +1,7 @@
 /* See headers.h. The list grows in the arena, so an outgrown one stays there until the arena is reset. */
 #include "headers.h"
 
-enum { FIRST_CAPACITY = 16 };
+enum { FIRST_CAPACITY = 8 };
 
 static unsigned char lower(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c); }
 

@@ -334,6 +334,8 @@ static void head_complete(struct attempt *attempt)
     attempt->phase = PHASE_BODY;
     set_deadline(attempt, now_of(attempt), attempt->paused ? 0 : attempt->request.idle_timeout_ns);
     attempt->events.head(attempt->leg, &head);
+    if (attempt->leg)
+        answer_head_release(&attempt->head); /* a stream may last: nobody needs its head again */
 }
 
 bool attempt_head_line(struct attempt *attempt, coord_slice line)

@@ -24,7 +24,12 @@ void answer_head_begin(struct answer_head *head)
     head->began = head->complete = head->chunked = head->old = head->connection = head->closing = false;
 }
 
-void answer_head_release(struct answer_head *head) { arena_release(&head->arena); }
+void answer_head_release(struct answer_head *head)
+{
+    arena_release(&head->arena);
+    headers_init(&head->headers, &head->arena);
+    head->owned = 0;
+}
 
 /* "HTTP/1.1 200 reason", where the reason and the space before it may be missing. There are no statuses but 1xx to 5xx. */
 static bool read_status_line(struct answer_head *head, coord_slice line)

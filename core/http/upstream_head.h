@@ -53,6 +53,7 @@ bool answer_head_keeps_connection(const struct answer_head *head);
 bool answer_head_close_delimited(const struct answer_head *head, bool to_head);
 /* The declared length of the body, -1: unknown. */
 int64_t answer_head_length(const struct answer_head *head);
+/* Forgets the fields and frees their memory; what was read of the framing stays. */
 void answer_head_release(struct answer_head *head);
 
 #endif

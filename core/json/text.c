@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { FIRST_CAPACITY = 16 };
+enum { FIRST_CAPACITY = 8 };
 
 struct index {
     struct json_entry *entries;
@@ -130,6 +130,7 @@ void json_text_unref(struct json_text *text)
     for (size_t i = 0; i < text->string_count; i++)
         free((void *)(uintptr_t)text->strings[i].text.data);
     free(text->strings);
+    free(text->fingers);
     free(text->index);
     free(text->adopted);
     free(text);
@@ -211,15 +212,18 @@ struct json_found json_text_find(struct json_text *text, size_t first, size_t co
     return found;
 }
 
-/* The finger nearest before `ordinal`, or one that is free to be put there. */
-static struct json_finger *finger_for(struct json_text *text, size_t first, size_t ordinal)
+/* The finger nearest before `ordinal`, or one that is free to be put there; `spare` when there is no memory for any. */
+static struct json_finger *finger_for(struct json_text *text, size_t first, size_t ordinal, struct json_finger *spare)
 {
-    struct json_finger *finger;
+    struct json_finger *finger = spare;
 
-    for (size_t i = 0; i < JSON_FINGERS; i++)
+    if (!text->fingers)
+        text->fingers = calloc(JSON_FINGERS, sizeof *text->fingers);
+    for (size_t i = 0; text->fingers && i < JSON_FINGERS; i++)
         if (text->fingers[i].first == first && text->fingers[i].ordinal <= ordinal)
             return &text->fingers[i];
-    finger = &text->fingers[text->next_finger++ % JSON_FINGERS];
+    if (text->fingers)
+        finger = &text->fingers[text->next_finger++ % JSON_FINGERS];
     *finger = (struct json_finger){first, 0, first};
     return finger;
 }
@@ -227,7 +231,7 @@ static struct json_finger *finger_for(struct json_text *text, size_t first, size
 bool json_text_member(struct json_text *text, bool object, size_t first, size_t ordinal, struct json_member *member)
 {
     const struct json_entry *entry = object ? indexed_at(text, first) : NULL;
-    struct json_finger *finger;
+    struct json_finger *finger, spare;
 
     if (entry) {
         if (ordinal >= text->indexed - (size_t)(entry - text->index))
@@ -235,7 +239,7 @@ bool json_text_member(struct json_text *text, bool object, size_t first, size_t 
         *member = from_entry(text, entry + ordinal);
         return true;
     }
-    finger = finger_for(text, first, ordinal);
+    finger = finger_for(text, first, ordinal, &spare);
     while (finger->ordinal < ordinal) {
         size_t next = json_after_member(text->bytes, json_member_at(text->bytes, object, finger->at).value.end);
 

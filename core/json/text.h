@@ -38,9 +38,9 @@ struct json_text {
     struct json_span root; /* the value without the white space around it */
     struct json_entry *index;
     size_t indexed;
-    size_t index_hint; /* where the next search begins */
-    bool complete;     /* the index holds every top-level member */
-    struct json_finger fingers[JSON_FINGERS];
+    size_t index_hint;           /* where the next search begins */
+    bool complete;               /* the index holds every top-level member */
+    struct json_finger *fingers; /* JSON_FINGERS of them, made on first use; most texts never need one */
     unsigned next_finger;
     struct json_unescaped *strings; /* ordered by `at` */
     size_t string_count;

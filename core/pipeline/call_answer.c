@@ -164,12 +164,27 @@ coord_status coord_call_require_ok(coord_call *call)
     return COORD_FAIL;
 }
 
+static void drop_answer(struct coord_call *call)
+{
+    coord_document_free(call->answer);
+    if (call->answer_has_body)
+        call->body = (struct buffer){0};
+    buffer_release(&call->body);
+    call->answer = NULL;
+    call->answer_has_body = false;
+    call->answer_tried = true;
+}
+
+void coord_call_forget_answer(coord_call *call)
+{
+    if (call->ended && call->request->failure.class == ERROR_NONE) /* the failure may be the worker's own words */
+        drop_answer(call);
+}
+
 void call_release(struct coord_call *call)
 {
     coord_call_cancel(call);
     coord_document_free(call->document);
-    coord_document_free(call->answer);
-    if (!call->answer_has_body)
-        buffer_release(&call->body);
+    drop_answer(call);
     buffer_release(&call->given);
 }

@@ -194,6 +194,8 @@ static void on_end(struct leg *leg, const struct leg_result *result)
     }
     if (repeat(call))
         return;
+    coord_document_free(call->document);
+    call->document = NULL;
     if (call->mode == CALL_RELAY)
         call_relay_end(call);
     request_wake(request);

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BLOCK_SIZE = 4096, LARGE_SIZE = 65536 };
+enum {
+    BLOCK_SIZE = 2048,
+    LARGE_SIZE = 65536
+}; /* small blocks: what a stream leaves unused of its last one, it keeps for long */
 
 struct arena_block {
     struct arena_block *next;

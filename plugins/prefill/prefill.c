@@ -234,7 +234,11 @@ static coord_status prefill_execute(void *state, coord_request *request)
     coord_document_free(leg);
     if (status == COORD_OK)
         status = coord_call_run(call);
-    return status == COORD_OK ? read_answer(self, request, row, call) : status;
+    if (status != COORD_OK)
+        return status;
+    status = read_answer(self, request, row, call);
+    coord_call_forget_answer(call);
+    return status;
 }
 
 static const coord_step_type PREFILL = {

@@ -196,7 +196,11 @@ static coord_status ask(const struct render *self, coord_request *request, const
     status = coord_call_run(call);
     if (status == COORD_OK)
         status = coord_call_require_ok(call);
-    return status == COORD_OK ? keep_ids(self, request, call, row->ids_in == IDS_IN_PROMPT) : status;
+    if (status != COORD_OK)
+        return status;
+    status = keep_ids(self, request, call, row->ids_in == IDS_IN_PROMPT);
+    coord_call_forget_answer(call);
+    return status;
 }
 
 /* ---- Completions: the prompt may be ids already ---- */
@@ -247,8 +251,6 @@ static coord_status render_completions(const struct render *self, coord_request 
 {
     coord_document *body = coord_request_body(request);
     int32_t type = coord_document_type(body, "/prompt");
-    coord_slice ids;
-    uint64_t count;
     coord_status status;
 
     if (type == COORD_JSON_ARRAY)
@@ -257,9 +259,9 @@ static coord_status render_completions(const struct render *self, coord_request 
         return refuse_prompt(request, type == COORD_JSON_ABSENT ? "prompt is missing"
                                                                 : "prompt must be a string or a list of token ids");
     status = ask(self, request, row);
-    if (status != COORD_OK || coord_request_token_ids(request, &ids, &count) != COORD_OK)
+    if (status != COORD_OK)
         return status;
-    return coord_fail_member(request, coord_document_set(body, "/prompt", ids), "/prompt", NULL);
+    return coord_fail_member(request, coord_request_put_token_ids(request, body, "/prompt"), "/prompt", NULL);
 }
 
 static coord_status render_execute(void *state, coord_request *request)

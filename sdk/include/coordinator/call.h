@@ -106,11 +106,17 @@ COORD_API void coord_call_cancel(coord_call *call);
 
 /* What came. Never parks. Status 0: no answer. */
 COORD_API int32_t coord_call_status(const coord_call *call);
-COORD_API coord_slice coord_call_body(const coord_call *call); /* after coord_call_run; as long as the call */
+COORD_API coord_slice
+coord_call_body(const coord_call *call); /* after coord_call_run; as long as the call, or until forgotten */
 COORD_API coord_status coord_call_header(const coord_call *call, const char *name,
                                          coord_slice *value); /* COORD_OK or COORD_ABSENT; first value */
 /* The answer as a document (owned by the call); NULL when it is not JSON (`coord_call_fail_answer` then says so). */
 COORD_API coord_document *coord_call_document(coord_call *call);
+/*
+ * Frees the body and the document, of which the slices go with them; status and headers stay. For a step that has read a large answer, since a
+ * stream that follows may last for minutes. Does nothing while the call runs, or once the request has failed.
+ */
+COORD_API void coord_call_forget_answer(coord_call *call);
 
 /* COORD_OK when the answer is a 200, else fails the request as decisions 66 and architecture "Errors" say (4xx, 429, 503 passed on; else 502). */
 COORD_API coord_status coord_call_require_ok(coord_call *call) COORD_MUST_CHECK;

@@ -36,7 +36,7 @@ typedef struct coord_connector_type {
     /* Puts the handshake into the prefill leg. `params_at`: JSON Pointer of the object's place ("/kv_transfer_params"). [fiber] */
     coord_status (*prepare_prefill)(void *state, coord_request *request, coord_document *body, const char *params_at,
                                     coord_call *call);
-    /* Reads prefill's answer (a 200): `answer` is its document. Keeps what decode needs by coord_request_set_kv_params. */
+    /* Reads prefill's answer (a 200): `answer` is its document, for the time of this call. Keeps what decode needs by coord_request_set_kv_params. */
     coord_status (*read_prefill)(void *state, coord_request *request, coord_document *answer, coord_call *call);
     /* Puts what decode needs into its leg. */
     coord_status (*prepare_decode)(void *state, coord_request *request, coord_document *body, const char *params_at,

@@ -143,6 +143,52 @@ static coord_status keep_failure(struct act_state *state, coord_request *request
     return coord_call_status(call) == 0 && coord_call_body(call).size == 0 ? COORD_NEXT : COORD_FAIL;
 }
 
+static coord_status forget_answer(struct act_state *state, coord_request *request)
+{
+    coord_call *call = other_call(state, request, "/read");
+    coord_slice type;
+
+    if (!call || coord_call_run(call) != COORD_OK || !coord_call_document(call))
+        return COORD_FAIL;
+    coord_call_forget_answer(call);
+    coord_call_forget_answer(call);
+    if (coord_call_document(call) || coord_call_body(call).size != 0 || coord_call_status(call) != 200 ||
+        coord_call_header(call, "content-type", &type) != COORD_OK)
+        return coord_fail(request, 500, NULL, "something is left, or too little");
+    return answer(request, "forgotten");
+}
+
+static coord_status forget_refusal(struct act_state *state, coord_request *request)
+{
+    coord_call *call = other_call(state, request, "/read");
+    coord_status status = call && coord_call_run(call) == COORD_OK ? coord_call_require_ok(call) : COORD_OK;
+
+    if (status == COORD_OK)
+        return coord_fail(request, 500, NULL, "it was to be refused");
+    coord_call_forget_answer(call);
+    return status;
+}
+
+static coord_status share_ids(struct act_state *state, coord_request *request)
+{
+    coord_document *body = coord_request_body(request), *leg = coord_document_clone_new(body);
+    coord_slice first = {0}, second = {0};
+    bool good;
+
+    (void)state;
+    good = leg && coord_request_put_token_ids(request, leg, "/ids") == COORD_STATE &&
+           coord_request_set_token_ids(request, coord_slice_of("[7, 8] ")) == COORD_OK &&
+           coord_request_put_token_ids(request, leg, "/ids") == COORD_OK &&
+           coord_request_put_token_ids(request, leg, "/absent/ids") == COORD_ABSENT &&
+           coord_request_put_token_ids(request, body, "/ids") == COORD_OK &&
+           coord_request_set_token_ids(request, coord_slice_of("[9]")) == COORD_OK &&
+           coord_document_get(leg, "/ids", &first) == COORD_OK &&
+           coord_document_get(body, "/ids", &second) == COORD_OK && first.data == second.data &&
+           coord_slice_is(first, "[7, 8]");
+    coord_document_free(leg);
+    return good ? answer(request, "shared") : coord_fail(request, 500, NULL, "the ids are not shared");
+}
+
 static coord_status setters(struct act_state *state, coord_request *request)
 {
     coord_call *call = other_call(state, request, "/set?q=1");
@@ -221,6 +267,9 @@ const struct act acts[] = {
     {"head_then_relay_stubbornly", head_then_relay_stubbornly},
     {"relay_twice", relay_twice},
     {"keep_failure", keep_failure},
+    {"forget_answer", forget_answer},
+    {"forget_refusal", forget_refusal},
+    {"share_ids", share_ids},
     {"setters", setters},
     {"set_owned_headers", set_owned_headers},
     {"work_later", work_later},
@@ -346,6 +395,23 @@ static void a_kept_failure_lets_the_pipeline_go_on(void **state)
     assert_body(perform("keep_failure"), 200, "decoded");
 }
 
+static void an_answer_that_was_read_may_be_forgotten_but_not_a_refusal(void **state)
+{
+    static const char refusal[] = "{\"error\":{\"message\":\"not like this\"}}";
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.upstream = "other", .times = 1, .body = COORD_SLICE("{\"a\":[1,2,3]}")});
+    coord_kit_on(kit, &(coord_kit_rule){.upstream = "other", .status = 422, .body = {refusal, sizeof refusal - 1}});
+    assert_body(perform("forget_answer"), 200, "forgotten");
+    assert_body(perform("forget_refusal"), 422, refusal);
+}
+
+static void legs_share_the_bytes_of_token_ids(void **state)
+{
+    (void)state;
+    assert_body(perform("share_ids"), 200, "shared");
+}
+
 static void setters_say_what_may_not_stand_there(void **state)
 {
     const coord_kit_message *got, *leg;
@@ -402,6 +468,8 @@ int main(void)
         TEST(a_relay_after_the_client_has_left_says_so),
         TEST(a_second_relay_says_that_there_is_an_answer),
         TEST(a_kept_failure_lets_the_pipeline_go_on),
+        TEST(an_answer_that_was_read_may_be_forgotten_but_not_a_refusal),
+        TEST(legs_share_the_bytes_of_token_ids),
         TEST(setters_say_what_may_not_stand_there),
         TEST(headers_that_frame_a_leg_are_the_cores),
         TEST(background_work_runs_after_the_answer_and_is_released),
