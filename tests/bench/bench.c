@@ -21,23 +21,89 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#define DECODE_STEP "    - type: decode\n"
+#define NOOP(id) "    - {type: bench-noop, id: noop-" #id "}\n"
+#define FIVE_NOOPS(id) NOOP(id##a) NOOP(id##b) NOOP(id##c) NOOP(id##d) NOOP(id##e)
+
+static const char one_leg[] = DECODE_STEP;
+static const char three_legs[] =
+    "    - {type: render, params: {address: \"http://127.0.0.1:%u\"}}\n    - type: prefill\n" DECODE_STEP;
+static const char noops[] = FIVE_NOOPS(a) FIVE_NOOPS(b) FIVE_NOOPS(c) FIVE_NOOPS(d) DECODE_STEP;
+
+enum { NOOPS = 20 };
+
 struct bench_case {
     const char *name, *title;
-    int legs;
+    const char *steps,
+        *plain_steps; /* plain_steps: it is compared with the coordinator that has those; NULL: with nginx */
     struct shape shape;
     uint64_t requests; /* counted in a round */
     size_t streams;    /* not 0: a case of streams */
     int64_t interval_us;
-    double bound; /* CPU, times nginx */
+    double bound; /* of CPU */
+    enum bound_on bound_on;
+    int each;
 };
 
 static const struct bench_case cases[] = {
-    {"1-leg", "1 leg, small chat", 1, {400, 0, 120, 0}, 30000, 0, 0, 2.2},
-    {"3-legs", "3 legs, small chat", 3, {400, 0, 120, 0}, 20000, 0, 0, 1.7},
-    {"long-prompt", "3 legs, 220 KB prompt, 37k ids", 3, {220000, 0, 37000, 0}, 2000, 0, 0, 1.5},
-    {"image", "3 legs, 1 MB inline image", 3, {200, 1048576, 1200, 0}, 1000, 0, 0, 1.5},
-    {"1000-streams", "1,000 streams, 20 events/s each", 3, {400, 0, 120, 1}, 0, 1000, 50000, 1.5},
-    {"5000-streams", "5,000 streams, 4 events/s each", 3, {400, 0, 120, 1}, 0, 5000, 250000, 0},
+    {"1-leg", "1 leg, small chat", one_leg, NULL, {400, 0, 120, 0}, 30000, 0, 0, 2.2, RATIO, 0},
+    {"3-legs", "3 legs, small chat", three_legs, NULL, {400, 0, 120, 0}, 20000, 0, 0, 1.7, RATIO, 0},
+    {"long-prompt",
+     "3 legs, 220 KB prompt, 37k ids",
+     three_legs,
+     NULL,
+     {220000, 0, 37000, 0},
+     2000,
+     0,
+     0,
+     1.5,
+     RATIO,
+     0},
+    {"image", "3 legs, 1 MB inline image", three_legs, NULL, {200, 1048576, 1200, 0}, 1000, 0, 0, 1.5, RATIO, 0},
+    {"1000-streams",
+     "1,000 streams, 20 events/s each",
+     three_legs,
+     NULL,
+     {400, 0, 120, 1},
+     0,
+     1000,
+     50000,
+     1.5,
+     RATIO,
+     0},
+    {"5000-streams",
+     "5,000 streams, 4 events/s each",
+     three_legs,
+     NULL,
+     {400, 0, 120, 1},
+     0,
+     5000,
+     250000,
+     0,
+     RATIO,
+     0},
+    {"parity",
+     "1,000 streams, parity and cached tokens",
+     three_legs,
+     one_leg,
+     {400, 0, 120, 1},
+     0,
+     1000,
+     50000,
+     1.1,
+     RATIO,
+     0},
+    {"steps",
+     "1 leg, small chat, 20 steps that do nothing",
+     noops,
+     one_leg,
+     {400, 0, 120, 0},
+     30000,
+     0,
+     0,
+     1,
+     ADDED,
+     NOOPS},
 };
 
 enum { CASES = sizeof cases / sizeof *cases, CONNECTIONS = 32, WINDOW_S = 5, SHORT_EVENTS = 2, FINDINGS_A_CASE = 4 };
@@ -108,7 +174,7 @@ static bool measure_load(struct bench *bench, const struct bench_case *a_case, c
     double sums[METRICS] = {0};
     bool whole = true;
 
-    if (target == COORDINATOR || a_case->legs == 1) {
+    if (target != NGINX || a_case->steps == one_leg) {
         whole = measure_hop(bench, a_case, fleet, chat, NULL, &bodies->client, (int64_t)bodies->answered[DECODE].length,
                             sums);
     } else {
@@ -177,10 +243,15 @@ static bool measure_streams(struct bench *bench, const struct bench_case *a_case
     return whole;
 }
 
+/* What the case compares the coordinator with. */
+static enum target base_of(const struct bench_case *a_case) { return a_case->plain_steps ? PLAIN : NGINX; }
+
 static bool wanted(const struct bench *bench, const struct bench_case *a_case, enum target target)
 {
     if (target == DIRECT)
         return a_case->streams > 0;
+    if (target != COORDINATOR && target != base_of(a_case))
+        return false;
     return !bench->settings.only_target || strcmp(bench->settings.only_target, target_names[target]) == 0;
 }
 
@@ -195,7 +266,8 @@ static bool run_round(struct bench *bench, const struct bench_case *a_case, cons
 
         if (!wanted(bench, a_case, target))
             continue;
-        up = fleet_start(&fleet, target, &bench->settings.places, answers, a_case->legs, a_case->interval_us);
+        up = fleet_start(&fleet, target, &bench->settings.places, answers,
+                         target == PLAIN ? a_case->plain_steps : a_case->steps, a_case->interval_us);
         if (up && a_case->streams)
             up = measure_streams(bench, a_case, &fleet, target, round);
         else if (up)
@@ -223,44 +295,47 @@ static double added(struct bench *bench, enum target target, enum metric metric)
     return with > direct ? with - direct : 0;
 }
 
+static const char *cpu_of_what(const struct bench_case *a_case)
+{
+    if (a_case->streams)
+        return "CPU an event";
+    return a_case->plain_steps || a_case->steps == one_leg ? "CPU a request" : "CPU a request (nginx: its three hops)";
+}
+
+/* `value`: how it is read of a target; the bound is on the coordinator's own. */
+static struct finding compare(struct bench *bench, const struct bench_case *a_case, const char *what,
+                              enum metric metric, double value(struct bench *, enum target, enum metric), double bound)
+{
+    enum target base = base_of(a_case);
+
+    return (struct finding){.title = a_case->title,
+                            .what = what,
+                            .unit = metrics[metric].unit,
+                            .base_name = base == NGINX ? "nginx" : "the same without",
+                            .base = value(bench, base, metric),
+                            .coordinator = value(bench, COORDINATOR, metric),
+                            .bound = bound,
+                            .bound_on = VALUE};
+}
+
 static size_t find(struct bench *bench, const struct bench_case *a_case, struct finding *findings)
 {
-    const char *title = a_case->title;
-    bool promised = a_case->bound > 0;
+    bool promised = a_case->streams && a_case->bound > 0 && base_of(a_case) == NGINX;
+    size_t count = 0;
 
+    findings[0] = compare(bench, a_case, cpu_of_what(a_case), CPU, median, a_case->bound);
+    findings[0].bound_on = a_case->bound_on;
+    findings[0].each = a_case->each;
+    count++;
     if (!a_case->streams) {
-        findings[0] = (struct finding){title,
-                                       a_case->legs == 1 ? "CPU a request" : "CPU a request (nginx: its three hops)",
-                                       "us",
-                                       median(bench, NGINX, CPU),
-                                       median(bench, COORDINATOR, CPU),
-                                       a_case->bound,
-                                       true};
-        findings[1] = (struct finding){
-            title, "latency p50 under load", "us", median(bench, NGINX, P50), median(bench, COORDINATOR, P50), 0,
-            false};
-        return 2;
+        findings[count++] = compare(bench, a_case, "latency p50 under load", P50, median, 0);
+        return count;
     }
-    findings[0] = (struct finding){
-        title, "CPU an event", "us", median(bench, NGINX, CPU), median(bench, COORDINATOR, CPU), a_case->bound, true};
-    findings[1] = (struct finding){title,
-                                   "memory a stream, reused connections",
-                                   "KiB",
-                                   median(bench, NGINX, MEMORY),
-                                   median(bench, COORDINATOR, MEMORY),
-                                   promised ? 40 : 0,
-                                   false};
-    findings[2] = (struct finding){
-        title, "delay of an event over direct, p50", "us", added(bench, NGINX, P50), added(bench, COORDINATOR, P50), 0,
-        false};
-    findings[3] = (struct finding){title,
-                                   "delay of an event over direct, p99",
-                                   "us",
-                                   added(bench, NGINX, P99),
-                                   added(bench, COORDINATOR, P99),
-                                   promised ? 300 : 0,
-                                   false};
-    return 4;
+    findings[count++] =
+        compare(bench, a_case, "memory a stream, reused connections", MEMORY, median, promised ? 40 : 0);
+    findings[count++] = compare(bench, a_case, "delay of an event over direct, p50", P50, added, 0);
+    findings[count++] = compare(bench, a_case, "delay of an event over direct, p99", P99, added, promised ? 300 : 0);
+    return count;
 }
 
 static bool run_case(struct bench *bench, const struct bench_case *a_case, struct finding *findings, size_t *count)
@@ -308,7 +383,7 @@ static int usage(void)
     fprintf(stderr, "usage: bench --coordinator PROGRAM --plugins DIR --worker PROGRAM --out DIR\n"
                     "  --quick         two rounds with a quarter of the requests\n"
                     "  --rounds N      rounds of each case (5)\n"
-                    "  --only TARGET   nginx or coordinator\n"
+                    "  --only TARGET   nginx, plain (the coordinator without what a case is about) or coordinator\n"
                     "  --case NAME     one of:");
     for (int i = 0; i < CASES; i++)
         fprintf(stderr, " %s", cases[i].name);

@@ -7,12 +7,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One line: a median per target, and what was promised of it. */
+/* What a bound is on: coordinator / base, the coordinator's own value, or (coordinator - base) / each. */
+enum bound_on { RATIO, VALUE, ADDED };
+
+/* One line: a median of the coordinator and of what it is compared with, and what was promised of it. */
 struct finding {
     const char *title, *what, *unit;
-    double nginx, coordinator; /* negative: not measured */
-    double bound;              /* 0: none */
-    bool is_ratio;             /* the bound is on coordinator / nginx; else on the coordinator's own value */
+    const char *base_name;    /* "nginx" */
+    double base, coordinator; /* negative: not measured */
+    double bound;             /* 0: none */
+    enum bound_on bound_on;
+    int each;
 };
 
 void report_print(const struct finding *findings, size_t count);

@@ -5,9 +5,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-const char *const target_names[TARGETS] = {"direct", "nginx", "coordinator"};
+const char *const target_names[TARGETS] = {"direct", "nginx", "plain", "coordinator"};
 
 enum { PATH_AT_MOST = 1024 };
 
@@ -124,22 +125,33 @@ static pid_t start_proxy(const struct places *places, uint16_t worker_port, uint
     return start_nginx(places, path);
 }
 
-static pid_t start_coordinator(const struct places *places, uint16_t worker_port, uint16_t port, int legs)
+/* Writes `steps` with the worker's port wherever it says %u. */
+static void write_steps(FILE *file, const char *steps, uint16_t worker_port)
+{
+    for (const char *at = steps, *mark; *at; at = mark + 2) {
+        mark = strstr(at, "%u");
+        if (!mark) {
+            fputs(at, file);
+            return;
+        }
+        fprintf(file, "%.*s%u", (int)(mark - at), at, worker_port);
+    }
+}
+
+static pid_t start_coordinator(const struct places *places, const char *name, uint16_t worker_port, uint16_t port,
+                               const char *steps)
 {
     char path[PATH_AT_MOST], log[PATH_AT_MOST];
     char *argv[] = {(char *)places->coordinator, "serve", "--config", path, NULL};
     FILE *file;
 
-    snprintf(path, sizeof path, "%s/coordinator-%d.yaml", places->out, legs);
-    snprintf(log, sizeof log, "%s/coordinator.log", places->out);
+    snprintf(path, sizeof path, "%s/%s.yaml", places->out, name);
+    snprintf(log, sizeof log, "%s/%s.log", places->out, name);
     file = create(path);
     if (!file)
         return 0;
     fprintf(file, coordinator_yaml, port, worker_port);
-    if (legs > 1)
-        fprintf(file, "    - {type: render, params: {address: \"http://127.0.0.1:%u\"}}\n    - type: prefill\n",
-                worker_port);
-    fputs("    - type: decode\n", file);
+    write_steps(file, steps, worker_port);
     fclose(file);
     setenv("COORDINATOR_PLUGIN_PATH", places->plugins, 1);
     return process_start(argv, log);
@@ -153,8 +165,8 @@ static bool came_up(const char *what, const struct places *places, pid_t pid, ui
     return false;
 }
 
-bool fleet_start(struct fleet *fleet, enum target target, const struct places *places, const char *answers, int legs,
-                 int64_t interval_us)
+bool fleet_start(struct fleet *fleet, enum target target, const struct places *places, const char *answers,
+                 const char *steps, int64_t interval_us)
 {
     *fleet = (struct fleet){.worker_port = process_free_port()};
     fleet->port = target == DIRECT ? fleet->worker_port : process_free_port();
@@ -170,7 +182,7 @@ bool fleet_start(struct fleet *fleet, enum target target, const struct places *p
         fleet->target = start_proxy(places, fleet->worker_port, fleet->port);
         return came_up("nginx", places, fleet->target, fleet->port, NULL);
     }
-    fleet->target = start_coordinator(places, fleet->worker_port, fleet->port, legs);
+    fleet->target = start_coordinator(places, target_names[target], fleet->worker_port, fleet->port, steps);
     return came_up("the coordinator", places, fleet->target, fleet->port, "/readyz");
 }
 

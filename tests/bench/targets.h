@@ -1,5 +1,6 @@
 /*
- * What is measured: a worker, and before it nothing, nginx as a plain proxy, or the coordinator. Their configuration
+ * What is measured: a worker, and before it nothing, nginx as a plain proxy, the coordinator, or the coordinator without what
+ * the case is about. Their configuration
  * files are written into the benchmark's folder, where a person can read them and start the same by hand.
  */
 #ifndef BENCH_TARGETS_H
@@ -9,13 +10,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum target { DIRECT, NGINX, COORDINATOR, TARGETS };
+enum target { DIRECT, NGINX, PLAIN, COORDINATOR, TARGETS };
 
 extern const char *const target_names[TARGETS];
 
 struct places {
-    const char *coordinator, *plugins, *worker; /* programs, and the folder of the plugins */
-    const char *out;                            /* absolute: for everything that is written */
+    const char *coordinator, *worker; /* programs */
+    const char *plugins;              /* the folders of the plugins, with a colon between them */
+    const char *out;                  /* absolute: for everything that is written */
 };
 
 struct fleet {
@@ -25,11 +27,11 @@ struct fleet {
 
 /*
  * Starts worker and target for a case whose answers lie in `answers`. The worker is nginx with those as static files, or,
- * where interval_us is not 0, bench-worker. `legs`: 1 (decode) or 3 (render, prefill, decode) for the coordinator.
+ * where interval_us is not 0, bench-worker. `steps` (YAML, the worker's port as %u) is for the coordinator.
  * False, with a message on stderr, when one of them does not come up; fleet_stop is due in any case.
  */
-bool fleet_start(struct fleet *fleet, enum target target, const struct places *places, const char *answers, int legs,
-                 int64_t interval_us);
+bool fleet_start(struct fleet *fleet, enum target target, const struct places *places, const char *answers,
+                 const char *steps, int64_t interval_us);
 void fleet_stop(struct fleet *fleet);
 
 #endif
