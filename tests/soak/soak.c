@@ -44,7 +44,8 @@ static const struct play {
 } PLAYS[] = {
     {"", WHOLE, true, 40},
     {"", WHOLE, false, 15},
-    {"X-Sim-Fault-Decode: split=1,tokens=4\r\n", WHOLE, true, 4},
+    {"X-Sim-Fault-Decode: split=16,tokens=4\r\n", WHOLE, true,
+     4}, /* a turn of the worker's loop each, and those last here */
     {"X-Sim-Fault-Decode: crlf\r\n", WHOLE, true, 3},
     {"X-Sim-Fault-Decode: reset-after=300\r\n", ERROR_EVENT | CUT, true, 5},
     {"X-Sim-Fault-Decode: fin-after=300\r\n", ERROR_EVENT | CUT, true, 5},
