@@ -1,10 +1,13 @@
 """KV through files: `kv-shared-storage` with vLLM's example connector. The two workers are started for these tests."""
 
+import re
+
 import pytest
 
 import asks
 import wire
 from conftest import started, until
+from tap import Tap
 
 WORKERS = "shared-prefill", "shared-decode"
 
@@ -21,6 +24,18 @@ def workers(fleet):
 @pytest.fixture(scope="module")
 def shared(workers, tmp_path_factory):
     yield from started(tmp_path_factory.mktemp("shared"), workers.url("shared-gateway"), renderer=workers.url("renderer"), kv="kv-shared-storage")
+
+
+@pytest.fixture(scope="module")
+def tap(workers):
+    tap = Tap(workers.url("shared-gateway"))
+    yield tap
+    tap.stop()
+
+
+@pytest.fixture(scope="module")
+def tapped(workers, tap, tmp_path_factory):
+    yield from started(tmp_path_factory.mktemp("shared-tapped"), tap.url, renderer=workers.url("renderer"), kv="kv-shared-storage")
 
 
 def hits(workers):
@@ -42,6 +57,27 @@ def test_decode_finds_the_kv_of_prefill_and_the_client_sees_prefills_count(worke
     assert cached(asks.usages(ours)[-1]) == 0  # prefill had nothing
     assert cached(asks.usages(theirs)[-1]) > 0  # decode counts what it found
     assert shared.metrics().series("llm_d_coordinator_prompt_token_mismatch_total") == []
+
+
+# The numbers that say what was cached; Messages takes them off the tokens that it counts as input.
+CACHED = re.compile(rb'("(?:cached_tokens|cache_read_input_tokens)":)[0-9]+')
+CACHED_OF_MESSAGES = re.compile(rb'("(?:cache_read_input_tokens|input_tokens)":)[0-9]+')
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("api", asks.APIS, ids=repr)
+def test_every_byte_but_the_cached_count_is_decodes(workers, tap, tapped, api, stream):
+    body = api.body(stream=stream, usage=True, tokens=300)
+    tap.take()
+    before = hits(workers)
+    ours = wire.post(tapped.url, api.path, body)
+    until(lambda: hits(workers) > before)
+    (decode,) = [leg for leg in tap.take() if leg.phase == "decode"]
+    numbers = CACHED_OF_MESSAGES if api.path == "/v1/messages" else CACHED
+
+    assert numbers.search(decode.answer)
+    assert ours.body != decode.answer  # decode counted a hit, prefill none
+    assert numbers.sub(rb"\1#", ours.body) == numbers.sub(rb"\1#", decode.answer)
 
 
 def cached(usage):
