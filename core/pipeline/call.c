@@ -206,7 +206,5 @@ coord_status coord_call_discard(coord_call *call)
     buffer_release(&call->given);
     call->mode = CALL_DISCARD;
     unpause(call);
-    while (!call->ended && !request_stopped(call->request))
-        request_park(call->request);
     return request_stopped(call->request) ? cancelled(call) : COORD_OK;
 }

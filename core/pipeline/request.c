@@ -99,7 +99,7 @@ static struct coord_request *make(struct worker *worker, const struct api *api, 
     request->generation = worker->generation;
     request->api = api;
     request->legs_end = &request->legs;
-    request->sequence = -1;
+    sequence_begin(&request->sequence);
     request->id = arena_copy(&request->arena, id);
     headers_init(&request->headers, &request->arena);
     headers_init(&request->relayed, &request->arena);

@@ -13,6 +13,7 @@
 #include "http/server.h"
 #include "pipeline/api.h"
 #include "pipeline/generation.h"
+#include "pipeline/sequence.h"
 #include "pipeline/stream_watch.h"
 #include "response/chain.h"
 #include "runtime/fiber.h"
@@ -152,8 +153,7 @@ struct coord_request {
     void (*drained)(struct coord_request *request);
     int64_t first_byte_ns, last_data_ns;
     struct metric_series *gaps; /* inter_token_latency_seconds of this model and API, once the first event went out */
-    int64_t sequence;           /* streams of Responses: the last sequence number that went out, -1: none */
-    char response_id[80];       /* and the response's id */
+    struct sequence sequence;   /* streams of Responses */
 
     const struct step *step; /* the one that runs, NULL outside */
     struct step_record *steps_ran;

@@ -72,39 +72,13 @@ static void time_events(struct coord_request *request)
     request->last_data_ns = now;
 }
 
-/* Streams of Responses number their events; the one that we may have to end with goes on from the last. */
-static void note_sequence(struct coord_request *request, coord_slice bytes)
-{
-    static const char number[] = "\"sequence_number\":", id[] = "\"id\":\"resp";
-    const char *end = bytes.data + bytes.size, *found, *from = bytes.data;
-
-    for (; (found = memmem(from, (size_t)(end - from), number, sizeof number - 1)); from = found + 1) {
-        int64_t value = 0;
-        const char *at = found + sizeof number - 1;
-
-        for (; at < end && *at == ' '; at++)
-            ;
-        for (; at < end && *at >= '0' && *at <= '9' && value < INT64_MAX / 16; at++)
-            value = 10 * value + (*at - '0');
-        if (value > request->sequence)
-            request->sequence = value;
-    }
-    found = request->response_id[0] ? NULL : memmem(bytes.data, bytes.size, id, sizeof id - 1);
-    if (found) {
-        const char *begin = found + sizeof id - 5, *stop = memchr(begin, '"', (size_t)(end - begin));
-
-        if (stop && (size_t)(stop - begin) < sizeof request->response_id)
-            memcpy(request->response_id, begin, (size_t)(stop - begin));
-    }
-}
-
 static void note_events(struct coord_request *request, coord_slice bytes)
 {
     tail_note(&request->answer_tail, bytes);
     if (request->answer_status == 200)
         time_events(request);
     if (request->api->shape == SHAPE_RESPONSES)
-        note_sequence(request, bytes);
+        sequence_note(&request->sequence, bytes);
 }
 
 static void sink_data(void *context, coord_slice bytes)
@@ -146,8 +120,8 @@ static void sink_abort(void *context)
                               .code = request->failure.code,
                               .message = request->failure.message,
                               .request_id = request->id,
-                              .response_id = coord_slice_of(request->response_id),
-                              .sequence = request->sequence + 1};
+                              .response_id = coord_slice_of(request->sequence.response_id),
+                              .sequence = request->sequence.last + 1};
 
     if (!request->answer_begun && !request->cancelled && request->failure.class == ERROR_NONE) {
         request_fail(request, ERROR_INTERNAL, 500, NULL, "a response writer ended the answer without its head");

@@ -25,6 +25,7 @@ static const coord_param PARAMS[] = {
 static coord_status kv_nixl_create(const coord_config *config, void **state, coord_error *error)
 {
     struct kv_nixl *self = calloc(1, sizeof *self);
+    unsigned char digest[EVP_MAX_MD_SIZE];
     int64_t size = 1;
 
     if (!self || coord_config_int(config, "dp_size", &size) != COORD_OK) {
@@ -32,6 +33,11 @@ static coord_status kv_nixl_create(const coord_config *config, void **state, coo
         return coord_error_set(error, "dp_size could not be read");
     }
     self->dp_size = (uint64_t)size;
+    if (size > 1 && EVP_Digest("", 0, digest, NULL, EVP_blake2s256(), NULL) != 1) {
+        free(self);
+        return coord_error_set(error,
+                               "dp_size above 1 needs BLAKE2s, which libcrypto does not offer here (FIPS mode?)");
+    }
     *state = self;
     return COORD_OK;
 }

@@ -246,6 +246,27 @@ static void a_port_in_use_and_a_bad_environment_are_told(void **state)
     text_free(&output);
 }
 
+/* Pins prefill and decode to one rank by a hash; without it both would go to rank 0 silently. */
+static void ranks_without_their_hash_are_refused(void **state)
+{
+    struct text output = {0};
+    char ranks[128], openssl[128], variable[160];
+    const char *const arguments[] = {coordinator_program(), "check", "--config", ranks, NULL};
+
+    (void)state;
+    write_file("ranks.yaml",
+               "gateway: {address: 'http://x'}\npipeline:\n  kv_connector: kv-nixl\n  dp_size: 2\n  steps:\n"
+               "    - type: prefill\n    - type: decode\n",
+               ranks);
+    write_file("openssl.cnf",
+               "openssl_conf = all\n[all]\nproviders = list\n[list]\nnull = none\n[none]\nactivate = 1\n", openssl);
+    snprintf(variable, sizeof variable, "OPENSSL_CONF=%s", openssl);
+    assert_int_equal(run_program(arguments, (const char *const[]){variable, NULL}, &output), 2);
+    assert_contains(output.data, "dp_size above 1 needs BLAKE2s");
+    assert_int_equal(run_program(arguments, NULL, &output), 0);
+    text_free(&output);
+}
+
 static void the_shipped_configurations_are_good(void **state)
 {
     static const char here[] = "tests/e2e/test_cli.c";
@@ -272,7 +293,8 @@ static int make_folder(void **state)
 
 static int remove_files(void **state)
 {
-    static const char *const names[] = {"bad.yaml", "many.yaml", "good.yaml", "warned.yaml", "used.yaml"};
+    static const char *const names[] = {"bad.yaml",  "many.yaml",  "good.yaml",  "warned.yaml",
+                                        "used.yaml", "ranks.yaml", "openssl.cnf"};
     char path[128];
 
     (void)state;
@@ -292,6 +314,7 @@ int main(void)
         TEST(a_start_that_fails_is_told_once_and_with_its_reason),
         TEST(every_scalar_key_has_an_environment_variable_and_flags_beat_it),
         TEST(a_port_in_use_and_a_bad_environment_are_told),
+        TEST(ranks_without_their_hash_are_refused),
         TEST(the_shipped_configurations_are_good),
     };
 

@@ -99,7 +99,10 @@ COORD_API coord_status coord_call_relay(coord_call *call) COORD_MUST_CHECK;
 COORD_API coord_status coord_call_proxy(coord_call *call) COORD_MUST_CHECK;
 /* After coord_call_head: the next piece of the body; valid until the next call. COORD_OK, COORD_END, COORD_FAIL, COORD_CANCELLED. Parks. */
 COORD_API coord_status coord_call_read(coord_call *call, coord_slice *piece) COORD_MUST_CHECK;
-/* After coord_call_head: reads the rest (at most 64 KiB, so that the connection can be used again) and forgets it. Parks. */
+/*
+ * After coord_call_head: the rest is read and forgotten while the request goes on (at most 64 KiB, and no longer than the request lasts), so that
+ * the connection can be used again. Never parks.
+ */
 COORD_API coord_status coord_call_discard(coord_call *call) COORD_MUST_CHECK;
 /* Closes its connection at once; one that has not begun never will (COORD_STATE). Never parks. */
 COORD_API void coord_call_cancel(coord_call *call);

@@ -342,6 +342,24 @@ static void a_peeked_answer_is_discarded_read_or_relayed(void **state)
     assert_true(coord_kit_header_is(perform("head_then_relay"), "x-worker", "w"));
 }
 
+/* The rest of a discarded answer is nobody's concern: the request goes on at once, and the leg ends with it at the latest. */
+static void a_discarded_answer_that_does_not_end_holds_nothing_up(void **state)
+{
+    static const coord_kit_piece pieces[] = {{.bytes = COORD_SLICE("a bit")},
+                                             {.bytes = COORD_SLICE("more"), .gate = "never"}};
+    static const char *const headers[] = {"X-Worker", "w", NULL};
+    const coord_kit_message *probe;
+
+    (void)state;
+    coord_kit_on(kit,
+                 &(coord_kit_rule){.times = 1, .status = 412, .headers = headers, .pieces = pieces, .piece_count = 2});
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("then decode")});
+    assert_body(perform("head_then_discard"), 200, "then decode");
+    probe = coord_kit_leg(kit, NULL, 0);
+    assert_non_null(probe);
+    assert_true(coord_kit_leg_left(kit, probe));
+}
+
 static void what_comes_while_a_step_works_on_a_piece_is_the_next_piece(void **state)
 {
     static char large[40000];
@@ -464,6 +482,7 @@ int main(void)
         TEST(many_calls_run_so_many_at_a_time),
         TEST(the_first_call_that_fails_cancels_the_rest),
         TEST(a_peeked_answer_is_discarded_read_or_relayed),
+        TEST(a_discarded_answer_that_does_not_end_holds_nothing_up),
         TEST(what_comes_while_a_step_works_on_a_piece_is_the_next_piece),
         TEST(a_relay_after_the_client_has_left_says_so),
         TEST(a_second_relay_says_that_there_is_an_answer),
