@@ -15,12 +15,12 @@ enum { PATH_AT_MOST = 1024 };
 /* One worker process and no log; request bodies stay in memory. `%s`: user line, folder, name, name. */
 static const char nginx_head[] =
     "%s"
-    "daemon off;\nworker_processes 1;\nworker_rlimit_nofile 20000;\n"
+    "daemon off;\nworker_processes 1;\nworker_rlimit_nofile 45000;\n"
     "error_log %s/nginx.log;\npid %s/%s.pid;\n"
-    "events { worker_connections 16384; }\n"
+    "events { worker_connections 40000; }\n"
     "http {\n"
     "  access_log off;\n  keepalive_requests 1000000000;\n  keepalive_timeout 1h;\n"
-    "  client_body_buffer_size 8m;\n  client_max_body_size 64m;\n"
+    "  client_body_buffer_size 16m;\n  client_max_body_size 64m;\n"
     "  client_body_temp_path %s/temp;\n  proxy_temp_path %s/temp;\n  fastcgi_temp_path %s/temp;\n"
     "  uwsgi_temp_path %s/temp;\n  scgi_temp_path %s/temp;\n";
 
@@ -37,7 +37,7 @@ static const char nginx_worker[] =
     "  }\n}\n";
 
 static const char nginx_proxy[] =
-    "  upstream worker { server 127.0.0.1:%u; keepalive 6000; keepalive_requests 1000000000; "
+    "  upstream worker { server 127.0.0.1:%u; keepalive 12000; keepalive_requests 1000000000; "
     "keepalive_timeout 1h; }\n"
     "  server {\n"
     "    listen 127.0.0.1:%u backlog=4096;\n"
@@ -49,12 +49,12 @@ static const char nginx_proxy[] =
 static const char coordinator_yaml[] = "server:\n"
                                        "  listen_addr: 127.0.0.1:%u\n"
                                        "  metrics_port: 0\n"
-                                       "  max_connections: 8000\n"
+                                       "  max_connections: 20000\n"
                                        "gateway:\n"
                                        "  address: http://127.0.0.1:%u\n"
-                                       "  max_idle_conns_per_host: 8000\n"
+                                       "  max_idle_conns_per_host: 20000\n"
                                        "runtime:\n"
-                                       "  reactors: 1\n"
+                                       "  reactors: %d\n"
                                        "pipeline:\n"
                                        "  kv_connector: kv-nixl\n"
                                        "  steps:\n";
@@ -139,7 +139,7 @@ static void write_steps(FILE *file, const char *steps, uint16_t worker_port)
 }
 
 static pid_t start_coordinator(const struct places *places, const char *name, uint16_t worker_port, uint16_t port,
-                               const char *steps)
+                               const char *steps, int reactors)
 {
     char path[PATH_AT_MOST], log[PATH_AT_MOST];
     char *argv[] = {(char *)places->coordinator, "serve", "--config", path, NULL};
@@ -150,7 +150,7 @@ static pid_t start_coordinator(const struct places *places, const char *name, ui
     file = create(path);
     if (!file)
         return 0;
-    fprintf(file, coordinator_yaml, port, worker_port);
+    fprintf(file, coordinator_yaml, port, worker_port, reactors > 0 ? reactors : 1);
     write_steps(file, steps, worker_port);
     fclose(file);
     setenv("COORDINATOR_PLUGIN_PATH", places->plugins, 1);
@@ -166,7 +166,7 @@ static bool came_up(const char *what, const struct places *places, pid_t pid, ui
 }
 
 bool fleet_start(struct fleet *fleet, enum target target, const struct places *places, const char *answers,
-                 const char *steps, int64_t interval_us)
+                 const char *steps, int reactors, int64_t interval_us)
 {
     *fleet = (struct fleet){.worker_port = process_free_port()};
     fleet->port = target == DIRECT ? fleet->worker_port : process_free_port();
@@ -182,7 +182,7 @@ bool fleet_start(struct fleet *fleet, enum target target, const struct places *p
         fleet->target = start_proxy(places, fleet->worker_port, fleet->port);
         return came_up("nginx", places, fleet->target, fleet->port, NULL);
     }
-    fleet->target = start_coordinator(places, target_names[target], fleet->worker_port, fleet->port, steps);
+    fleet->target = start_coordinator(places, target_names[target], fleet->worker_port, fleet->port, steps, reactors);
     return came_up("the coordinator", places, fleet->target, fleet->port, "/readyz");
 }
 

@@ -27,11 +27,11 @@ struct fleet {
 
 /*
  * Starts worker and target for a case whose answers lie in `answers`. The worker is nginx with those as static files, or,
- * where interval_us is not 0, bench-worker. `steps` (YAML, the worker's port as %u) is for the coordinator.
+ * where interval_us is not 0, bench-worker. `steps` (YAML, the worker's port as %u) and `reactors` (0: 1) are for the coordinator.
  * False, with a message on stderr, when one of them does not come up; fleet_stop is due in any case.
  */
 bool fleet_start(struct fleet *fleet, enum target target, const struct places *places, const char *answers,
-                 const char *steps, int64_t interval_us);
+                 const char *steps, int reactors, int64_t interval_us);
 void fleet_stop(struct fleet *fleet);
 
 #endif
