@@ -266,7 +266,7 @@ static bool refuse(struct visit *visit)
 void passthrough_start(struct visit *visit)
 {
     struct worker *worker = visit->worker;
-    struct generation *generation = worker->generation;
+    struct generation *generation = visit->generation;
     const struct settings *settings = generation->settings;
     struct exchange *exchange = visit->exchange;
     struct arena *arena = exchange_arena(exchange);

@@ -61,12 +61,10 @@ static void answer_metrics(struct visit *visit)
 
 static void status_head(void *context, struct exchange *exchange)
 {
-    struct visit *visit = front_visit(context, exchange);
+    struct visit *visit = front_begin(context, exchange);
 
-    if (!visit) {
-        exchange_abort(exchange);
+    if (!visit)
         return;
-    }
     visit->api = api_none();
     if (status_answer(visit))
         return;
