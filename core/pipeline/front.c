@@ -4,6 +4,7 @@
 #include "http/path.h"
 #include "pipeline/cors.h"
 #include "pipeline/ids.h"
+#include "pipeline/models.h"
 #include "pipeline/worker.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
@@ -172,6 +173,8 @@ static void front_gone(void *context, struct exchange *exchange, enum exchange_g
         request_cancel(visit->request, reason_of(reason));
     if (visit->passthrough)
         passthrough_stop(visit->passthrough);
+    if (visit->models)
+        models_stop(visit->models);
 }
 
 static void front_done(void *context, struct exchange *exchange, bool complete)
@@ -185,6 +188,8 @@ static void front_done(void *context, struct exchange *exchange, bool complete)
         request_exchange_done(visit->request, complete);
     if (visit->passthrough)
         passthrough_stop(visit->passthrough);
+    if (visit->models)
+        models_stop(visit->models);
     if (visit->held)
         worker_let_go(visit->worker, visit->generation);
     visit->held = false;

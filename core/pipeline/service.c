@@ -211,6 +211,7 @@ coord_status service_start(struct service *service, struct generation *generatio
     worker_prepare(service, generation_take);
     if (!open_tls(service, reason) || !listen_all(service, reason))
         return COORD_FAIL;
+    service_count_generation(service, generation_take, 1);
     if (!start_threads(service)) {
         if (!buffer_append_slice(reason, buffer_slice(&service->reason)))
             reason->size = 0;
@@ -218,7 +219,6 @@ coord_status service_start(struct service *service, struct generation *generatio
     }
     if (!start_watchdog(service))
         return fail(reason, "the watchdog does not start", "no thread or memory for it"), COORD_FAIL;
-    service_count_generation(service, generation_take, 1);
     atomic_store(&service->ready, true);
     log_start(service);
     return COORD_OK;
