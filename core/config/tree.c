@@ -118,17 +118,3 @@ bool node_is_null(const struct node *node)
     return node->kind == NODE_SCALAR && node->plain && !node->substituted && !node->broken &&
            (node->text.size == 0 || coord_slice_is(node->text, "~") || coord_slice_is(node->text, "null"));
 }
-
-bool node_equal(const struct node *a, const struct node *b)
-{
-    if (!a || !b)
-        return a == b;
-    if (a->kind != b->kind || a->count != b->count)
-        return false;
-    for (size_t i = 0; i < a->count; i++)
-        if (a->kind == NODE_LIST ? !node_equal(a->items[i], b->items[i])
-                                 : !coord_slice_equal(a->entries[i].key, b->entries[i].key) ||
-                                       !node_equal(a->entries[i].value, b->entries[i].value))
-            return false;
-    return a->kind != NODE_SCALAR || (a->plain == b->plain && coord_slice_equal(a->text, b->text));
-}

@@ -68,8 +68,6 @@ struct node *tree_parse_in(struct arena *arena, const char *name, coord_slice te
 const struct node *node_get(const struct node *node, const char *key);
 const struct entry *node_entry(const struct node *node, const char *key);
 bool node_is_null(const struct node *node);
-/* The same kind, texts and order, wherever they stand; either may be NULL. */
-bool node_equal(const struct node *a, const struct node *b);
 
 /*
  * Nearest of `names` to `word` by edit distance (case ignored, two letters swapped count once), NULL when none is near

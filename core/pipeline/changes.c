@@ -147,17 +147,15 @@ static void compare_entries(struct buffer *changed, const char *prefix, const st
             add(changed, "%s%s", prefix, keys[i].key);
 }
 
-/* Its connector's params are not among its own: what is written tells of them. */
 static void compare_step(struct buffer *changed, coord_slice pipeline, const struct step *old, const struct step *new)
 {
+    static const struct coord_config nothing;
     char prefix[NAME_MAX_SIZE];
-    size_t before = changed->size;
 
     snprintf(prefix, sizeof prefix, "pipeline %.*s: step %s: ", COORD_FMT(pipeline), new->id);
     compare_entries(changed, prefix, old->entry, new->entry);
-    compare_values(changed, prefix, &old->config, &new->config);
-    if (changed->size == before && !node_equal(old->entry->params, new->entry->params))
-        add(changed, "%sparams", prefix);
+    for (size_t i = 0; i < new->config_count; i++)
+        compare_values(changed, prefix, i < old->config_count ? &old->configs[i] : &nothing, &new->configs[i]);
 }
 
 static void lacking_steps(struct buffer *names, const struct pipeline *of, const struct pipeline *in)

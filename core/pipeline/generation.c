@@ -167,6 +167,8 @@ static void create_step(struct construction *build, const struct step_entry *ent
         return;
     check_needs(build, entry);
     step->config = build->configs[0];
+    step->configs = build->configs;
+    step->config_count = 1u + (build->kinds[0] ? 1u : 0u) + (build->kinds[1] ? 1u : 0u);
     step->created =
         !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
     if (!step->created)

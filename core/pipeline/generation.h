@@ -44,6 +44,8 @@ struct step {
     bool created, started;
     struct coord_connector *connectors;
     struct coord_config config;
+    const struct coord_config *configs; /* that one, then those of the connectors that it names */
+    size_t config_count;
     struct metric_series *duration;
     struct writers_seen *writers;
 };
