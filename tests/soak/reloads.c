@@ -17,9 +17,10 @@ static struct {
     struct process other; /* the worker of side 1 */
     uint16_t ports[SIDES];
     struct plan plan;
-    char runtime[64], said[64];
-    long asked, applied, wanted; /* good ones */
-    long attempts, refused;      /* all, and the broken ones */
+    char runtime[64], said[96];
+    long asked, applied, wanted;         /* good ones */
+    long attempts, refused;              /* all, and the broken ones */
+    long applied_before, refused_before; /* reloads_begin */
     int64_t began_ms, ms, attempted_ms, slowest_ms;
     bool pending, broken;
     const char *problem;
@@ -69,6 +70,9 @@ void reloads_deploy(long reactors)
 void reloads_begin(long count, int64_t ms)
 {
     reloads.wanted += count;
+    reloads.applied_before = reloads.applied;
+    reloads.refused_before = reloads.refused;
+    reloads.slowest_ms = 0;
     reloads.began_ms = now_ms();
     reloads.ms = ms / count;
 }
@@ -157,7 +161,8 @@ int64_t reloads_count(const char *member)
 
 const char *reloads_summary(void)
 {
-    snprintf(reloads.said, sizeof reloads.said, "%ld reloads, %ld refused, slowest %lld ms; ", reloads.applied,
-             reloads.refused, (long long)reloads.slowest_ms);
+    snprintf(reloads.said, sizeof reloads.said, "%ld reloads, %ld refused, slowest %lld ms; ",
+             reloads.applied - reloads.applied_before, reloads.refused - reloads.refused_before,
+             (long long)reloads.slowest_ms);
     return reloads.said;
 }
