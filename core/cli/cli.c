@@ -11,6 +11,9 @@ static int cli_help(const struct arguments *arguments);
 static const struct cli_command COMMANDS[] = {
     {"serve", "serve --config FILE [--pid-file FILE] [--allow-unknown-keys] [flags]",
      "runs the service; also without the word `serve`", cli_serve},
+    {"reload", "reload --pid-file FILE [--timeout DURATION]",
+     "makes a running coordinator load its configuration anew; exit 0: applied, 2: it has errors, 1: anything else",
+     cli_reload},
     {"check", "check --config FILE [--allow-unknown-keys]",
      "loads plugins and pipeline and prints every error; exit 0 or 2", cli_check},
     {"steps", "steps [NAME] [--json] [--config FILE] [--allow-unknown-keys]",

@@ -17,6 +17,8 @@ static bool own_flag(struct arguments *arguments, const char *name, const char *
         arguments->config = value;
     else if (strcmp(name, "--pid-file") == 0)
         arguments->pid_file = value;
+    else if (strcmp(name, "--timeout") == 0)
+        arguments->timeout = value;
     else
         *takes_value = false;
     if (*takes_value)
@@ -95,7 +97,7 @@ bool arguments_parse(struct arguments *arguments, int argc, char **argv)
     return true;
 }
 
-void load_all(struct loaded *loaded, const struct arguments *arguments)
+static void load(struct loaded *loaded, const struct arguments *arguments, bool alone)
 {
     struct settings_input input = {.path = arguments->config,
                                    .flags = arguments->flags,
@@ -112,7 +114,8 @@ void load_all(struct loaded *loaded, const struct arguments *arguments)
         arena_release(&arena);
         return;
     }
-    log_configure((int32_t)settings->log_level, settings->log_format ? LOG_JSON : LOG_TEXT);
+    if (alone)
+        log_configure((int32_t)settings->log_level, settings->log_format ? LOG_JSON : LOG_TEXT);
     loader_load_all(&loaded->registry, settings, getenv("COORDINATOR_PLUGIN_PATH"), &loaded->complaints);
     loaded->generation = generation_build(&arena, settings, &loaded->registry, &loaded->complaints);
     if (loaded->complaints.errors > 0) {
@@ -120,6 +123,10 @@ void load_all(struct loaded *loaded, const struct arguments *arguments)
         loaded->generation = NULL;
     }
 }
+
+void load_all(struct loaded *loaded, const struct arguments *arguments) { load(loaded, arguments, true); }
+
+void load_beside(struct loaded *loaded, const struct arguments *arguments) { load(loaded, arguments, false); }
 
 void load_release(struct loaded *loaded)
 {

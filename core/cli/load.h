@@ -13,6 +13,7 @@ struct arguments {
     bool allow_unknown;   /* --allow-unknown-keys */
     bool json;            /* --json */
     const char *pid_file; /* --pid-file */
+    const char *timeout;  /* --timeout */
     struct flag_value flags[32];
     size_t flag_count;
     const char *rest[8]; /* what is no flag */
@@ -31,6 +32,8 @@ struct loaded {
 
 /* Loads settings, plugins and pipeline; everything that is wrong is in `complaints`. Also sets the log's level and format. */
 void load_all(struct loaded *loaded, const struct arguments *arguments);
+/* The same beside what serves: the log stays as it is. */
+void load_beside(struct loaded *loaded, const struct arguments *arguments);
 /* `generation`, if still there, is freed too. */
 void load_release(struct loaded *loaded);
 
@@ -43,6 +46,7 @@ struct cli_command {
 };
 
 int cli_serve(const struct arguments *arguments);
+int cli_reload(const struct arguments *arguments);
 int cli_check(const struct arguments *arguments);
 int cli_steps(const struct arguments *arguments);
 int cli_version(const struct arguments *arguments);

@@ -228,6 +228,7 @@ struct conditions conditions_read(struct arena *arena, const struct node *node, 
     if (!node || node_is_null(node) || node->broken)
         return conditions;
     conditions.at = node->at;
+    conditions.written = node;
     conditions.given = node->kind != NODE_MAP || node->count > 0;
     if (node->kind != NODE_MAP) {
         complain(complaints, COMPLAINT_ERROR, node->at, "%s takes a map of conditions, such as {models: [\"llama-*\"]}",

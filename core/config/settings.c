@@ -237,6 +237,7 @@ static void read_gateway(const struct filling *filling, struct gateway_settings 
     const struct value *cert = find(filling, "cert_file"), *key = find(filling, "key_file");
     int64_t idle = integer_of(filling, "max_idle_conns_per_host");
 
+    gateway->values = *filling->config;
     gateway->at = map ? map->at : filling->settings->root->at;
     gateway->address = text_of(filling, "address");
     gateway->address_at = find(filling, "address")->at;

@@ -25,7 +25,8 @@ struct header_condition {
 struct conditions {
     struct position at; /* of the map */
     bool given;
-    const coord_slice *models; /* any of them; exact or with `*` */
+    const struct node *written; /* that map, as the file has it; NULL: none */
+    const coord_slice *models;  /* any of them; exact or with `*` */
     size_t model_count;
     uint32_t apis; /* 1 << COORD_API_…; 0: not given */
     const struct header_condition *headers;
@@ -61,6 +62,7 @@ struct gateway_settings {
     const coord_slice *phase_headers; /* lower case; default x-llm-d-epp-profile */
     size_t phase_header_count;
     coord_slice ca_file, cert_file, key_file;
+    struct coord_config values; /* all of its keys, as given */
 };
 
 struct pipeline_settings {

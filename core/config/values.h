@@ -93,6 +93,11 @@ bool parse_url(
 /* The text of a value for printing (`explain`, `steps`); secrets give "[secret]". Appends. */
 bool value_print(const struct value *value, struct buffer *out) __attribute__((warn_unused_result));
 
+/* The same once read, however it is written and wherever it came from; secrets too. */
+bool value_equal(const struct value *a, const struct value *b);
+/* A copy, its param included, that depends on nothing outside of the arena but the param's texts. False: memory is short. */
+bool value_copy(struct arena *arena, const struct value *value, struct value *copy) __attribute__((warn_unused_result));
+
 const struct value *config_find(const struct coord_config *config, const char *name); /* NULL: not declared */
 
 /* The name of a param type for people: "duration", "string list", … */

@@ -147,7 +147,7 @@ size_t exchange_write(struct exchange *exchange, coord_slice bytes)
         server_work(exchange);
         return 0;
     }
-    if (exchange_unsent(exchange) >= exchange->server->options.output_high)
+    if (exchange_unsent(exchange) >= exchange->output_high)
         exchange->high = true;
     if (!exchange->connection || exchange->connection->suspended || exchange->phase != PHASE_REPLY)
         server_work(exchange);

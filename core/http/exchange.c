@@ -272,7 +272,7 @@ static void tell_drained(struct exchange *exchange)
     struct server *server = exchange->server;
 
     if (!exchange->high || !exchange->headed || exchange->finished || exchange->gone || exchange->ended ||
-        exchange_unsent(exchange) > server->options.output_low)
+        exchange_unsent(exchange) > exchange->output_low)
         return;
     exchange->high = false;
     server->app.on_drained(server->app.context, exchange);

@@ -98,6 +98,7 @@ struct exchange {
     size_t out_start;
     int64_t length; /* of the answer's body, -1: unknown */
     uint64_t written, sent;
+    size_t output_high, output_low; /* of its whole life: whoever writes goes by those of its beginning, too */
 
     enum exchange_choice choice;
     bool expects_continue;

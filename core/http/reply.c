@@ -122,7 +122,7 @@ void reply_taken(struct exchange *exchange, size_t size)
         buffer_clear(&exchange->out, OUTPUT_KEPT);
     }
     connection_wait(exchange->connection, WAIT_OUTPUT, server->options.write_timeout_ns);
-    if (exchange->high && exchange_unsent(exchange) <= server->options.output_low)
+    if (exchange->high && exchange_unsent(exchange) <= exchange->output_low)
         server_work(exchange);
 }
 

@@ -15,10 +15,12 @@
 static bool admit(struct exchange *exchange)
 {
     struct server_budget *budget = exchange->server->options.budget;
+    uint64_t most;
 
     if (!budget || exchange->in_budget)
         return true;
-    if (atomic_fetch_add(&budget->requests, 1) >= budget->max_requests && budget->max_requests > 0) {
+    most = atomic_load(&budget->max_requests);
+    if (atomic_fetch_add(&budget->requests, 1) >= most && most > 0) {
         atomic_fetch_sub(&budget->requests, 1);
         return false;
     }
@@ -29,11 +31,13 @@ static bool admit(struct exchange *exchange)
 static bool admit_bytes(struct exchange *exchange, uint64_t size)
 {
     struct server_budget *budget = exchange->server->options.budget;
+    uint64_t most;
 
     if (!budget || exchange->budget_bytes >= size)
         return true;
+    most = atomic_load(&budget->max_bytes);
     size -= exchange->budget_bytes;
-    if (atomic_fetch_add(&budget->bytes, size) + size > budget->max_bytes && budget->max_bytes > 0) {
+    if (atomic_fetch_add(&budget->bytes, size) + size > most && most > 0) {
         atomic_fetch_sub(&budget->bytes, size);
         return false;
     }
@@ -191,6 +195,8 @@ static enum MHD_Result first_call(struct exchange *exchange, const char *method,
         return answer_head(exchange);
     }
     exchange->headed = true;
+    exchange->output_high = exchange->server->options.output_high;
+    exchange->output_low = exchange->server->options.output_low;
     server->exchange_count++;
     server->app.on_head(server->app.context, exchange);
     check_admission(exchange);

@@ -298,6 +298,16 @@ struct server *server_new(struct reactor *reactor, const struct server_options *
     return NULL;
 }
 
+void server_adjust(struct server *server, const struct server_options *options)
+{
+    server->options.max_body = options->max_body;
+    server->options.output_high = options->output_high;
+    server->options.output_low = options->output_low;
+    server->options.read_timeout_ns = options->read_timeout_ns;
+    server->options.write_timeout_ns = options->write_timeout_ns;
+    server->options.keep_half_closed = options->keep_half_closed;
+}
+
 void server_announce_close(struct server *server) { server->announce = true; }
 
 void server_close_listener(struct server *server)

@@ -22,8 +22,8 @@ struct tls_identity; /* see http/tls.h */
 
 /* What all reactors share: admission (decision 61). Limits of 0 mean none. Bytes are those of request bodies held in memory. */
 struct server_budget {
-    uint64_t max_requests;
-    uint64_t max_bytes;
+    _Atomic uint64_t max_requests;
+    _Atomic uint64_t max_bytes;
     _Atomic uint64_t requests;
     _Atomic uint64_t bytes;
 };
@@ -90,6 +90,12 @@ struct server_options {
 /* NULL with `*reason` a static text when the library or memory refuses. `app` and what it points at outlive the server. */
 struct server *server_new(struct reactor *reactor, const struct server_options *options, const struct server_app *app,
                           const char **reason);
+
+/*
+ * Takes over what may change while it runs: max_body, output_high and output_low, both timeouts and keep_half_closed; the rest of
+ * `options` is not looked at. A wait that has begun keeps its time, and an exchange its marks of output.
+ */
+void server_adjust(struct server *server, const struct server_options *options);
 
 /* Stops taking connections: accepts what is queued until EAGAIN, then closes the listener; answers carry Connection: close from now on (decision 63). */
 void server_close_listener(struct server *server);

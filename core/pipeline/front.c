@@ -4,6 +4,7 @@
 #include "http/path.h"
 #include "pipeline/cors.h"
 #include "pipeline/ids.h"
+#include "pipeline/models.h"
 #include "pipeline/worker.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
@@ -20,7 +21,7 @@ void front_answer_error(struct visit *visit, int32_t status, const char *code, c
     if (!headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"),
                               (coord_slice)COORD_SLICE("application/json")) ||
         !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), visit->id) ||
-        !cors_allow(&headers, exchange_headers(visit->exchange), visit->worker->generation->settings) ||
+        !cors_allow(&headers, exchange_headers(visit->exchange), visit->generation->settings) ||
         (allow && !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Allow"), coord_slice_of(allow))) ||
         (status == 503 &&
          !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Retry-After"), (coord_slice)COORD_SLICE("1"))) ||
@@ -40,6 +41,7 @@ struct visit *front_visit(struct worker *worker, struct exchange *exchange)
     if (!visit)
         return NULL;
     visit->worker = worker;
+    visit->generation = worker->generation;
     visit->exchange = exchange;
     visit->path = path_clean(arena, path_of_target(exchange_target(exchange), &visit->query));
     visit->id = id_of_request(exchange_headers(exchange), arena, &rejected);
@@ -51,6 +53,19 @@ struct visit *front_visit(struct worker *worker, struct exchange *exchange)
         coord_logf(NULL, COORD_LOG_INFO, "replaced an invalid client request id of %zu bytes by %.*s", rejected,
                    COORD_FMT(visit->id));
     exchange_set_app(exchange, visit);
+    return visit;
+}
+
+struct visit *front_begin(struct worker *worker, struct exchange *exchange)
+{
+    struct visit *visit = front_visit(worker, exchange);
+
+    if (!visit) {
+        exchange_abort(exchange);
+        return NULL;
+    }
+    worker_hold(worker, visit->generation);
+    visit->held = true;
     return visit;
 }
 
@@ -68,7 +83,7 @@ static void begin_request(struct visit *visit)
     struct headers preflight = {.arena = exchange_arena(exchange)};
 
     if (cors_preflight(&preflight, exchange_method(exchange), exchange_headers(exchange),
-                       visit->worker->generation->settings)) {
+                       visit->generation->settings)) {
         if (exchange_answer(exchange, 204, &preflight, (coord_slice){0}) != COORD_OK)
             exchange_abort(exchange);
         return;
@@ -77,7 +92,7 @@ static void begin_request(struct visit *visit)
         front_answer_error(visit, 405, NULL, "POST", "this path takes POST requests only");
         return;
     }
-    visit->request = request_new(visit->worker, exchange, visit->api, visit->id);
+    visit->request = request_new(visit->worker, visit->generation, exchange, visit->api, visit->id);
     if (!visit->request) {
         front_answer_error(visit, 503, "overloaded", NULL, "no memory for another request");
         return;
@@ -94,13 +109,9 @@ static void begin_request(struct visit *visit)
 
 static void front_head(void *context, struct exchange *exchange)
 {
-    struct visit *visit = front_visit(context, exchange);
+    struct visit *visit = front_begin(context, exchange);
 
-    if (!visit) {
-        exchange_abort(exchange);
-        return;
-    }
-    if (status_answer(visit))
+    if (!visit || status_answer(visit))
         return;
     if (visit->api->id != 0)
         begin_request(visit);
@@ -162,6 +173,8 @@ static void front_gone(void *context, struct exchange *exchange, enum exchange_g
         request_cancel(visit->request, reason_of(reason));
     if (visit->passthrough)
         passthrough_stop(visit->passthrough);
+    if (visit->models)
+        models_stop(visit->models);
 }
 
 static void front_done(void *context, struct exchange *exchange, bool complete)
@@ -175,6 +188,11 @@ static void front_done(void *context, struct exchange *exchange, bool complete)
         request_exchange_done(visit->request, complete);
     if (visit->passthrough)
         passthrough_stop(visit->passthrough);
+    if (visit->models)
+        models_stop(visit->models);
+    if (visit->held)
+        worker_let_go(visit->worker, visit->generation);
+    visit->held = false;
 }
 
 static const struct {

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static const int64_t SAFE_IDLE_AGE_NS = 3 * INT64_C(1000000000); /* decision 39: below 4 s */
@@ -166,6 +167,8 @@ static void create_step(struct construction *build, const struct step_entry *ent
         return;
     check_needs(build, entry);
     step->config = build->configs[0];
+    step->configs = build->configs;
+    step->config_count = 1u + (build->kinds[0] ? 1u : 0u) + (build->kinds[1] ? 1u : 0u);
     step->created =
         !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
     if (!step->created)
@@ -208,7 +211,8 @@ static void build_step(struct generation *generation, struct pipeline *pipeline,
         return;
     }
     build = arena_alloc(&generation->arena, sizeof *build);
-    if (!build) {
+    step->writers = arena_alloc(&generation->arena, sizeof *step->writers);
+    if (!build || !step->writers) {
         complain(complaints, COMPLAINT_ERROR, entry->at, "memory is short");
         return;
     }
@@ -242,8 +246,7 @@ static struct coord_upstream *add_upstream(struct generation *generation, const 
     return upstream;
 }
 
-/* The upstream of a gateway, made when its first pipeline is. */
-static struct coord_upstream *gateway_upstream(struct generation *generation, const struct gateway_settings *gateway)
+static struct coord_upstream *add_gateway(struct generation *generation, const struct gateway_settings *gateway)
 {
     struct upstream_options options = {
         .transport = (enum upstream_transport)gateway->transport,
@@ -256,22 +259,41 @@ static struct coord_upstream *gateway_upstream(struct generation *generation, co
         .client_key_file = gateway->key_file,
     };
 
-    for (size_t i = 0; i < generation->pipeline_count; i++)
-        if (generation->pipelines[i].gateway && generation->pipelines[i].settings->gateway == gateway)
-            return generation->pipelines[i].gateway;
-    return add_upstream(generation, &options);
+    return gateway->address.size > 0 ? add_upstream(generation, &options) : NULL;
 }
 
-static void build_default_gateway(struct generation *generation, struct complaints *complaints)
+/* The one called default may stand among the others as a copy. */
+static bool is_default(const struct settings *settings, const struct gateway_settings *gateway)
+{
+    return gateway == &settings->gateway || coord_slice_equal(gateway->name, settings->gateway.name);
+}
+
+static struct coord_upstream *gateway_upstream(const struct generation *generation,
+                                               const struct gateway_settings *gateway)
 {
     const struct settings *settings = generation->settings;
 
-    if (settings->gateway.address.size > 0)
-        generation->gateway = gateway_upstream(generation, &settings->gateway);
-    else if (settings->gateway_count == 0 || settings->gateway.given)
+    if (is_default(settings, gateway))
+        return generation->gateway;
+    for (size_t i = 0; i < settings->gateway_count; i++)
+        if (settings->gateways[i] == gateway)
+            return generation->gateways[i];
+    return NULL;
+}
+
+static void build_gateways(struct generation *generation, struct complaints *complaints)
+{
+    const struct settings *settings = generation->settings;
+
+    if (settings->gateway.address.size == 0 && (settings->gateway_count == 0 || settings->gateway.given))
         complain(
             complaints, COMPLAINT_ERROR, settings->gateway.address_at,
             "gateway.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80");
+    generation->gateway = add_gateway(generation, &settings->gateway);
+    for (size_t i = 0; i < settings->gateway_count; i++)
+        generation->gateways[i] = is_default(settings, settings->gateways[i])
+                                      ? generation->gateway
+                                      : add_gateway(generation, settings->gateways[i]);
 }
 
 static void build_pipeline(struct generation *generation, const struct pipeline_settings *settings,
@@ -281,9 +303,7 @@ static void build_pipeline(struct generation *generation, const struct pipeline_
 
     pipeline->settings = settings;
     pipeline->steps = &generation->steps[generation->step_count];
-    if (settings->gateway == &generation->settings->gateway)
-        pipeline->gateway = generation->gateway;
-    else if (settings->gateway && settings->gateway->address.size > 0)
+    if (settings->gateway)
         pipeline->gateway = gateway_upstream(generation, settings->gateway);
     generation->pipeline_count++;
     if (settings->step_count > MAX_STEPS) {
@@ -305,7 +325,10 @@ static bool make_room(struct generation *generation)
     generation->steps = arena_alloc(&generation->arena, (steps + 1) * sizeof *generation->steps);
     generation->pipelines =
         arena_alloc(&generation->arena, (settings->pipeline_count + 1) * sizeof *generation->pipelines);
-    return generation->steps && generation->pipelines;
+    generation->gateways =
+        arena_alloc(&generation->arena, (settings->gateway_count + 1) * sizeof(struct coord_upstream *));
+    generation->local = arena_alloc(&generation->arena, MAX_REACTORS * sizeof *generation->local);
+    return generation->steps && generation->pipelines && generation->gateways && generation->local;
 }
 
 struct generation *generation_build(struct arena *arena_take, const struct settings *settings,
@@ -326,7 +349,7 @@ struct generation *generation_build(struct arena *arena_take, const struct setti
     if (!make_room(generation)) {
         complain(complaints, COMPLAINT_ERROR, settings->root->at, "memory is short");
     } else {
-        build_default_gateway(generation, complaints);
+        build_gateways(generation, complaints);
         for (size_t i = 0; i < settings->pipeline_count; i++)
             build_pipeline(generation, &settings->pipelines[i], complaints);
         composition_check(generation, complaints);
@@ -357,13 +380,21 @@ static void stop_steps(struct generation *generation)
     }
 }
 
+void generation_take_registry(struct generation *generation, struct registry *registry_take)
+{
+    assert(generation->registry == registry_take);
+    generation->own = *registry_take;
+    generation->registry = &generation->own;
+    registry_init(registry_take);
+}
+
 void generation_free(struct generation *generation)
 {
     struct arena arena;
 
     if (!generation)
         return;
-    for (unsigned i = 0; i < MAX_REACTORS; i++)
+    for (unsigned i = 0; generation->local && i < MAX_REACTORS; i++)
         assert(!generation->local[i].entered);
     stop_steps(generation);
     for (size_t i = generation->step_count; i-- > 0;) {
@@ -373,6 +404,8 @@ void generation_free(struct generation *generation)
             step->kind->type.destroy(step->state);
         destroy_connectors(step);
     }
+    registry_release(&generation->own);
+    buffer_release(&generation->refusal);
     arena = generation->arena;
     free(generation);
     arena_release(&arena);
@@ -466,7 +499,24 @@ void generation_leave(struct generation *generation, unsigned reactor)
         upstream_close(local->upstreams[i]);
     free(local->upstreams);
     free(local->locals);
-    *local = (struct generation_local){0};
+    local->upstreams = NULL;
+    local->locals = NULL;
+    local->entered = false;
+}
+
+void generation_note_writer(const struct step *step, const char *name)
+{
+    size_t at = 0;
+
+    for (const char *seen; at < MAX_WRITERS_SEEN && (seen = atomic_load(&step->writers->names[at])); at++)
+        if (strcmp(seen, name) == 0)
+            return;
+    for (const char *kept = intern(coord_slice_of(name)); at < MAX_WRITERS_SEEN; at++) {
+        const char *seen = NULL; /* another reactor may be first */
+
+        if (atomic_compare_exchange_strong(&step->writers->names[at], &seen, kept) || seen == kept)
+            return;
+    }
 }
 
 /* The public side, called from `create`. */

@@ -1,9 +1,10 @@
 /*
  * A generation: one configuration, loaded and checked, with the step instances that it made. Requests keep the generation
- * they began with; the last one to leave frees it.
+ * they began with; a reactor leaves one that was replaced when its last request with it is over (worker.h), and the main
+ * thread frees it when the last reactor has left.
  *
  * Life: generation_build → generation_start → [generation_enter on each reactor] → requests → [generation_leave] →
- * generation_free. Read-only after build but for the per-reactor parts, which their reactor alone touches.
+ * generation_free. Read-only after build but for the per-reactor parts, which their reactor alone touches, and what is atomic.
  * Thread: build, start, free [load]; enter, leave [reactor].
  */
 #ifndef PIPELINE_GENERATION_H
@@ -16,7 +17,9 @@
 
 #include <coordinator/call.h>
 
-enum { MAX_REACTORS = 256, MAX_STEPS = 64 /* of one pipeline */ };
+struct worker;
+
+enum { MAX_REACTORS = 256, MAX_STEPS = 64 /* of one pipeline */, MAX_WRITERS_SEEN = 8 /* of one step */ };
 
 /* = coord_upstream: where legs go, for all reactors; each has its own `struct upstream` at `index`. */
 struct coord_upstream {
@@ -41,7 +44,15 @@ struct step {
     bool created, started;
     struct coord_connector *connectors;
     struct coord_config config;
+    const struct coord_config *configs; /* that one, then those of the connectors that it names */
+    size_t config_count;
     struct metric_series *duration;
+    struct writers_seen *writers;
+};
+
+/* The writers that a step has wrapped so far, by name, in the order in which they first came. */
+struct writers_seen {
+    _Atomic(const char *) names[MAX_WRITERS_SEEN]; /* live as long as the process; NULL from the first free one on */
 };
 
 /* One way through steps, for the requests that its conditions let in. */
@@ -57,20 +68,37 @@ struct generation_local {
     struct upstream **upstreams; /* by coord_upstream.index */
     void **locals;               /* by step */
     bool entered;
+
+    /* Whose reactor it is, and how it comes and goes: worker.c's. */
+    struct worker *worker;
+    struct generation *generation;
+    struct generation_local *next; /* of those that the worker has entered */
+    size_t users;                  /* what began with it and is not over */
+    struct task enter, serve, abandon, leave;
 };
 
 struct generation {
     struct arena arena;
     const struct settings *settings;
     const struct registry *registry;
-    struct step *steps; /* of all pipelines */
+    struct registry own; /* that one, when it was taken over */
+    unsigned number;     /* from 1, counted by the service; 0: not in use yet */
+    int64_t loaded_at;   /* when it came into use, in seconds since 1970 */
+
+    /* Its coming and going (worker.c, swap.c). */
+    struct generation *older;                   /* the service's: those that are not freed yet */
+    _Atomic unsigned reactors;                  /* that are not done with it */
+    _Atomic unsigned entered, refused, serving; /* what the reactors have answered */
+    struct buffer refusal;                      /* of the first; under the service's lock */
+    struct step *steps;                         /* of all pipelines */
     size_t step_count;
     struct pipeline *pipelines; /* in the order in which they are tried */
     size_t pipeline_count;
     struct coord_upstream *upstreams;
     unsigned upstream_count;
-    struct coord_upstream *gateway; /* the one called default, where passthrough goes; NULL: there is none */
-    struct generation_local local[MAX_REACTORS];
+    struct coord_upstream *gateway;   /* the one called default, where passthrough goes; NULL: there is none */
+    struct coord_upstream **gateways; /* of each of settings->gateways, in that order */
+    struct generation_local *local;   /* MAX_REACTORS of them */
 };
 
 /*
@@ -80,6 +108,9 @@ struct generation {
 struct generation *generation_build(struct arena *arena_take, const struct settings *settings,
                                     const struct registry *registry, struct complaints *complaints);
 
+/* Makes `registry`, which the generation was built with, the generation's own: it goes with it. */
+void generation_take_registry(struct generation *generation, struct registry *registry_take);
+
 /* Runs every step's `start`. False with a complaint when one fails (the others are stopped again). */
 bool generation_start(struct generation *generation, struct complaints *complaints);
 /* Stops and destroys the steps and frees it. NULL is allowed. */
@@ -88,6 +119,9 @@ void generation_free(struct generation *generation);
 /* Opens the upstreams and runs thread_start on this reactor. False with `reason`. */
 bool generation_enter(struct generation *generation, struct client *client, unsigned reactor, struct buffer *reason);
 void generation_leave(struct generation *generation, unsigned reactor);
+
+/* Notes that a step has wrapped a writer of this name, for whoever asks which there are. [reactor] */
+void generation_note_writer(const struct step *step, const char *name);
 
 /* The upstream of this reactor. */
 static inline struct upstream *generation_upstream(struct generation *generation, unsigned reactor,

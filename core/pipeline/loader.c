@@ -155,9 +155,52 @@ static coord_status check_descriptor(const coord_plugin_descriptor *descriptor, 
     return COORD_OK;
 }
 
+/* A file whose code was mapped by this process: for its life (RTLD_NODELETE). */
+struct mapped {
+    struct mapped *next;
+    char *path;
+    struct stat facts; /* when it was mapped */
+    const coord_plugin_descriptor *descriptor;
+};
+static struct mapped *all_mapped;
+
+static const struct mapped *find_mapped(const char *path)
+{
+    const struct mapped *mapped = all_mapped;
+
+    while (mapped && strcmp(mapped->path, path) != 0)
+        mapped = mapped->next;
+    return mapped;
+}
+
+static void keep_mapped(const char *path, const coord_plugin_descriptor *descriptor)
+{
+    struct mapped *mapped = calloc(1, sizeof *mapped);
+
+    if (mapped && stat(path, &mapped->facts) == 0 && (mapped->path = strdup(path))) {
+        mapped->descriptor = descriptor;
+        mapped->next = all_mapped;
+        all_mapped = mapped;
+        return;
+    }
+    free(mapped); /* it is mapped and looked at again the next time */
+}
+
+bool loader_file_changed(const char *file)
+{
+    const struct mapped *mapped = find_mapped(file);
+    struct stat now;
+
+    return mapped && stat(file, &now) == 0 &&
+           (now.st_dev != mapped->facts.st_dev || now.st_ino != mapped->facts.st_ino ||
+            now.st_size != mapped->facts.st_size || now.st_mtim.tv_sec != mapped->facts.st_mtim.tv_sec ||
+            now.st_mtim.tv_nsec != mapped->facts.st_mtim.tv_nsec);
+}
+
 coord_status loader_load(struct registry *registry, const char *file, struct buffer *reason)
 {
     char *path = realpath(file, NULL);
+    const struct mapped *mapped;
     coord_plugin_note note;
     const coord_plugin_descriptor *descriptor;
     void *handle;
@@ -171,6 +214,11 @@ coord_status loader_load(struct registry *registry, const char *file, struct buf
             free(path);
             return COORD_OK;
         }
+    mapped = find_mapped(path);
+    if (mapped) {
+        status = registry_add(registry, path, mapped->descriptor, reason);
+        goto out;
+    }
     status = check_file(path, &note, reason);
     if (status != COORD_OK)
         goto out;
@@ -185,8 +233,10 @@ coord_status loader_load(struct registry *registry, const char *file, struct buf
             reason, path, "has a note but no symbol coord_plugin; declare it with COORD_PLUGIN(…) and export it");
     else
         status = check_descriptor(descriptor, &note, path, reason);
-    if (status == COORD_OK)
+    if (status == COORD_OK) {
+        keep_mapped(path, descriptor);
         status = registry_add(registry, path, descriptor, reason);
+    }
     dlclose(handle); /* the code stays mapped: RTLD_NODELETE */
 out:
     free(path);

@@ -8,6 +8,7 @@
 #include "http/path.h"
 #include "pipeline/cors.h"
 #include "pipeline/leg_headers.h"
+#include "pipeline/models.h"
 #include "pipeline/outcome.h"
 #include "pipeline/worker.h"
 #include "telemetry/log.h"
@@ -228,16 +229,16 @@ void passthrough_stop(struct passthrough *self)
     finish(self);
 }
 
-static bool leg_headers(struct headers *to, const struct visit *visit, const struct settings *settings)
+bool passthrough_headers(struct headers *to, const struct visit *visit, const struct gateway_settings *gateway)
 {
     const struct headers *from = exchange_headers(visit->exchange);
     coord_slice tracestate;
     struct trace_context trace = leg_headers_read_trace(from, &tracestate);
 
-    if (!leg_headers_passthrough(to, from, settings))
+    if (!leg_headers_passthrough(to, from, visit->generation->settings))
         return false;
-    for (size_t i = 0; i < settings->gateway.phase_header_count; i++)
-        if (!headers_add_borrowed(to, settings->gateway.phase_headers[i], (coord_slice)COORD_SLICE(COORD_PHASE_DECODE)))
+    for (size_t i = 0; i < gateway->phase_header_count; i++)
+        if (!headers_add_borrowed(to, gateway->phase_headers[i], (coord_slice)COORD_SLICE(COORD_PHASE_DECODE)))
             return false;
     return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), visit->id) &&
            leg_headers_add_trace(to, &trace, tracestate);
@@ -266,7 +267,7 @@ static bool refuse(struct visit *visit)
 void passthrough_start(struct visit *visit)
 {
     struct worker *worker = visit->worker;
-    struct generation *generation = worker->generation;
+    struct generation *generation = visit->generation;
     const struct settings *settings = generation->settings;
     struct exchange *exchange = visit->exchange;
     struct arena *arena = exchange_arena(exchange);
@@ -277,6 +278,10 @@ void passthrough_start(struct visit *visit)
 
     if (refuse(visit))
         return;
+    if (models_wanted(visit)) {
+        models_start(visit);
+        return;
+    }
     if (!generation->gateway) {
         front_answer_error(visit, 404, NULL, NULL,
                            "this path is no API of ours, and there is no default gateway to pass it to");
@@ -285,7 +290,7 @@ void passthrough_start(struct visit *visit)
     self = arena_alloc(arena, sizeof *self);
     memory = arena_alloc(arena, leg_size());
     headers_init(&headers, arena);
-    if (!self || !memory || !leg_headers(&headers, visit, settings)) {
+    if (!self || !memory || !passthrough_headers(&headers, visit, &settings->gateway)) {
         front_answer_error(visit, 503, "overloaded", NULL, "no memory for another request");
         return;
     }

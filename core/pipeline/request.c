@@ -88,7 +88,8 @@ static void unlink_request(struct coord_request *request)
     worker->live_count--;
 }
 
-static struct coord_request *make(struct worker *worker, const struct api *api, coord_slice id)
+static struct coord_request *make(struct worker *worker, struct generation *generation, const struct api *api,
+                                  coord_slice id)
 {
     struct coord_request *request = take_memory(worker);
 
@@ -96,7 +97,8 @@ static struct coord_request *make(struct worker *worker, const struct api *api, 
         return NULL;
     request->magic = REQUEST_MAGIC;
     request->worker = worker;
-    request->generation = worker->generation;
+    request->generation = generation;
+    worker_hold(worker, generation);
     request->api = api;
     request->legs_end = &request->legs;
     sequence_begin(&request->sequence);
@@ -109,10 +111,10 @@ static struct coord_request *make(struct worker *worker, const struct api *api, 
     return request;
 }
 
-struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api,
-                                  coord_slice id)
+struct coord_request *request_new(struct worker *worker, struct generation *generation, struct exchange *exchange,
+                                  const struct api *api, coord_slice id)
 {
-    struct coord_request *request = make(worker, api, id);
+    struct coord_request *request = make(worker, generation, api, id);
 
     if (!request)
         return NULL;
@@ -417,6 +419,7 @@ static void release(struct coord_request *request)
     unlink_request(request);
     if (request->background)
         worker->background_count--;
+    worker_let_go(worker, request->generation);
     give_memory(request);
 }
 
@@ -454,11 +457,10 @@ struct coord_request *request_background(struct coord_request *of)
 
     if (worker->background_count >= BACKGROUND_LIMIT)
         return NULL;
-    request = make(worker, of->api, of->id);
+    request = make(worker, of->generation, of->api, of->id);
     if (!request)
         return NULL;
     worker->background_count++;
-    request->generation = of->generation;
     request->pipeline = of->pipeline;
     request->background = true;
     request->path = of->path;
@@ -467,151 +469,3 @@ struct coord_request *request_background(struct coord_request *of)
     request->trace = of->trace;
     return request;
 }
-
-/* ---- The public side: reading a request ---- */
-
-coord_slice coord_request_id(const coord_request *request) { return request->id; }
-
-coord_slice coord_request_model(const coord_request *request) { return request->model; }
-
-coord_slice coord_request_model_label(const coord_request *request) { return request->model_label; }
-
-bool coord_request_stream(const coord_request *request) { return request->stream; }
-
-int32_t coord_request_api(const coord_request *request) { return request->api->id; }
-
-coord_slice coord_request_api_label(const coord_request *request) { return coord_slice_of(request->api->name); }
-
-coord_slice coord_request_path(const coord_request *request) { return request->path; }
-
-coord_slice coord_request_query(const coord_request *request) { return request->query; }
-
-coord_document *coord_request_body(coord_request *request) { return request->body; }
-
-coord_slice coord_request_received(const coord_request *request) { return request->received; }
-
-coord_status coord_request_header(const coord_request *request, const char *name, coord_slice *value)
-{
-    const struct header *field = headers_find(&request->headers, coord_slice_of(name));
-
-    if (!field)
-        return COORD_ABSENT;
-    *value = field->value;
-    return COORD_OK;
-}
-
-coord_status coord_request_header_at(const coord_request *request, size_t index, coord_slice *name, coord_slice *value)
-{
-    if (index >= request->headers.count)
-        return COORD_END;
-    *name = request->headers.list[index].name;
-    *value = request->headers.list[index].value;
-    return COORD_OK;
-}
-
-coord_status coord_request_kv_params(const coord_request *request, coord_slice *json)
-{
-    if (!request->has_kv_params)
-        return COORD_ABSENT;
-    *json = request->kv_params;
-    return COORD_OK;
-}
-
-coord_status coord_request_set_kv_params(coord_request *request, coord_slice json)
-{
-    request->has_kv_params = json.size > 0;
-    request->kv_params = arena_copy(&request->arena, json);
-    return request->kv_params.data ? COORD_OK : COORD_NO_MEMORY;
-}
-
-void *coord_request_slot(const coord_request *request, const coord_slot_type *type)
-{
-    for (const struct slot *slot = request->slots; slot; slot = slot->next)
-        if (slot->type == type)
-            return slot->value;
-    return NULL;
-}
-
-coord_status coord_request_set_slot(coord_request *request, const coord_slot_type *type, void *value_take)
-{
-    struct slot *slot = request->slots;
-
-    while (slot && slot->type != type)
-        slot = slot->next;
-    if (slot) {
-        if (type->destroy && slot->value != value_take)
-            type->destroy(slot->value);
-        slot->value = value_take;
-        return COORD_OK;
-    }
-    slot = arena_alloc(&request->arena, sizeof *slot);
-    if (!slot)
-        return COORD_NO_MEMORY;
-    *slot = (struct slot){request->slots, type, value_take};
-    request->slots = slot;
-    return COORD_OK;
-}
-
-void *coord_request_alloc(coord_request *request, size_t size) { return arena_alloc(&request->arena, size); }
-
-coord_slice coord_request_copy(coord_request *request, coord_slice slice) { return arena_copy(&request->arena, slice); }
-
-void *coord_request_local(const coord_request *request)
-{
-    const struct generation *generation = request->generation;
-
-    if (!request->step)
-        return NULL;
-    return generation->local[request->worker->index].locals[request->step - generation->steps];
-}
-
-int64_t coord_request_time_left(const coord_request *request)
-{
-    if (request->deadline_ns == 0)
-        return INT64_MAX;
-    return request->deadline_ns - reactor_now_fresh(request->worker->reactor);
-}
-
-coord_status coord_request_check(const coord_request *request)
-{
-    return request_stopped(request) ? COORD_CANCELLED : COORD_OK;
-}
-
-coord_status coord_request_wrap(coord_request *request, const coord_writer_type *type, void *state)
-{
-    return chain_wrap(&request->chain, type, state);
-}
-
-static coord_usage *noted(const coord_request *request, const char *phase)
-{
-    coord_request *own = (coord_request *)(uintptr_t)request;
-
-    if (strcmp(phase, COORD_PHASE_PREFILL) == 0)
-        return &own->prefill_usage;
-    return strcmp(phase, COORD_PHASE_DECODE) == 0 ? &own->decode_usage : NULL;
-}
-
-void coord_request_note_usage(coord_request *request, const char *phase, const coord_usage *usage)
-{
-    coord_usage *place = noted(request, phase);
-
-    if (!place)
-        return;
-    *place = (coord_usage){0};
-    memcpy(place, usage, usage->size < sizeof *place ? usage->size : sizeof *place);
-    place->size = sizeof *place;
-}
-
-coord_status coord_request_usage(const coord_request *request, const char *phase, coord_usage *usage)
-{
-    const coord_usage *place = noted(request, phase);
-    uint32_t size = usage->size;
-
-    if (!place || !place->said)
-        return COORD_ABSENT;
-    memcpy(usage, place, size < sizeof *place ? size : sizeof *place);
-    usage->size = size;
-    return COORD_OK;
-}
-
-size_t usage_limit(const coord_request *request) { return request->generation->settings->response.inspect_limit; }

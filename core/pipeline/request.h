@@ -170,9 +170,9 @@ struct coord_request {
     struct detached *detached;
 };
 
-/* Makes a request for an exchange whose head has come. NULL when memory is short. */
-struct coord_request *request_new(struct worker *worker, struct exchange *exchange, const struct api *api,
-                                  coord_slice id);
+/* Makes a request for an exchange whose head has come; it holds the generation. NULL when memory is short. */
+struct coord_request *request_new(struct worker *worker, struct generation *generation, struct exchange *exchange,
+                                  const struct api *api, coord_slice id);
 
 /*
  * The body is whole: takes it over, validates it and reads model and stream; removes engine-owned members. False: the request has failed (request->failure

@@ -1,4 +1,4 @@
-/* See worker.h. One thread a worker; the main thread starts them, waits for signals and drains them. */
+/* See worker.h. The main thread's part: it starts the workers, drains them and frees what is left; swap.c has the rest. */
 #include "pipeline/worker.h"
 
 #include "http/listen.h"
@@ -18,205 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    MS = 1000000,
-    CONNECTIONS_WITHOUT_LIMIT = 65536,
-    OFFLOAD_QUEUE = 1024,
-    LAST_WORDS_MS = 1000,
-    UNWINDING_MS = 3000
-};
-
-/* ---- A worker's thread ---- */
-
-/* Tasks that the main thread posts may come when the worker has ended by itself: its servers are NULL then. */
-
-static bool idle(const struct worker *worker)
-{
-    return worker->live_count == 0 && server_exchanges(worker->server) == 0 &&
-           (!worker->metrics_server || server_exchanges(worker->metrics_server) == 0);
-}
-
-static bool check_ending(struct hook *hook)
-{
-    struct worker *worker = (struct worker *)((char *)hook - offsetof(struct worker, ending));
-
-    if (worker->closing && idle(worker))
-        reactor_stop(worker->reactor);
-    return false;
-}
-
-static void announce(struct task *task)
-{
-    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, announce_task));
-
-    if (worker->server)
-        server_announce_close(worker->server);
-}
-
-static void close_listener(struct task *task)
-{
-    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, close_task));
-
-    if (worker->server)
-        server_close_listener(worker->server);
-    worker->closing = true;
-}
-
-/* Requests get their last words (decision 53). */
-static void stop_rest(struct task *task)
-{
-    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, stop_task));
-
-    if (!worker->server)
-        return;
-    atomic_fetch_add(&worker->service->cut, (unsigned)server_exchanges(worker->server));
-    worker->closing = true;
-    front_stop(worker);
-}
-
-/* What is left then: clients that do not take them, passthrough. */
-static void abort_rest(struct task *task)
-{
-    struct worker *worker = (struct worker *)((char *)task - offsetof(struct worker, abort_task));
-
-    if (worker->server)
-        server_abort_all(worker->server);
-    if (worker->metrics_server)
-        server_abort_all(worker->metrics_server);
-}
-
-static struct server_options server_options(const struct worker *worker, bool metrics)
-{
-    const struct settings *settings = worker->service->settings;
-    unsigned workers = worker->service->worker_count;
-    uint64_t connections =
-        settings->server.max_connections ? settings->server.max_connections : CONNECTIONS_WITHOUT_LIMIT;
-
-    return (struct server_options){
-        .listen_fd = metrics ? worker->metrics_fd : worker->listen_fd,
-        .tls = metrics ? worker->service->metrics_identity : worker->service->identity,
-        .connection_memory = settings->server.connection_memory,
-        .connection_limit = metrics ? 64 : (unsigned)((connections + workers - 1) / workers),
-        .max_body = settings->server.max_request_body_size,
-        .output_high = settings->response.buffer_high,
-        .output_low = settings->response.buffer_low,
-        .read_timeout_ns = settings->server.read_timeout_ns,
-        .write_timeout_ns = settings->server.write_timeout_ns,
-        .keep_half_closed = settings->server.keep_half_closed,
-        .budget = metrics ? NULL : &worker->service->budget,
-    };
-}
+enum { MS = 1000000, OFFLOAD_QUEUE = 1024, LAST_WORDS_MS = 1000, UNWINDING_MS = 3000 };
 
 static bool fail(struct buffer *reason, const char *what, const char *why)
 {
     if (!buffer_printf(reason, "%s: %s", what, why))
         reason->size = 0;
     return false;
-}
-
-static bool open_server(struct worker *worker, bool metrics, struct server **server, struct buffer *reason)
-{
-    struct server_options options = server_options(worker, metrics);
-    struct server_app *app = metrics ? &worker->metrics_app : &worker->app;
-    const char *why = "memory is short";
-
-    *app = metrics ? status_app(worker) : front_app(worker);
-    *server = server_new(worker->reactor, &options, app, &why);
-    return *server || fail(reason, "the HTTP server does not start", why);
-}
-
-static bool open_worker(struct worker *worker, struct buffer *reason)
-{
-    const struct settings *settings = worker->service->settings;
-    char *servers = settings->runtime.name_servers.size > 0
-                        ? strndup(settings->runtime.name_servers.data, settings->runtime.name_servers.size)
-                        : NULL;
-
-    worker->resolver = resolver_new(worker->reactor, servers);
-    free(servers);
-    worker->client = worker->resolver ? client_new(worker->reactor, worker->resolver) : NULL;
-    worker->fibers = fiber_pool_new(worker->reactor, settings->runtime.fiber_stack);
-    if (!worker->client || !worker->fibers)
-        return fail(reason, "a worker does not start",
-                    worker->resolver ? "memory is short" : "c-ares refuses runtime.name_servers");
-    if (!generation_enter(worker->service->generation, worker->client, worker->index, reason))
-        return false;
-    worker->generation = worker->service->generation;
-    if (!open_server(worker, false, &worker->server, reason))
-        return false;
-    worker->listen_fd = -1;
-    if (worker->metrics_fd >= 0 && !open_server(worker, true, &worker->metrics_server, reason))
-        return false;
-    worker->metrics_fd = -1;
-    worker->ending.run = check_ending;
-    reactor_hook(worker->reactor, &worker->ending);
-    return true;
-}
-
-static void free_kept(struct worker *worker)
-{
-    while (worker->kept) {
-        struct coord_request *request = worker->kept;
-
-        worker->kept = request->next;
-        arena_release(&request->arena);
-        free(request);
-    }
-}
-
-static void close_worker(struct worker *worker)
-{
-    if (worker->ending.run)
-        reactor_unhook(worker->reactor, &worker->ending);
-    if (worker->index == 0 && worker->service->identity)
-        tls_identity_unwatch(worker->service->identity);
-    if (worker->index == 0 && worker->service->metrics_identity)
-        tls_identity_unwatch(worker->service->metrics_identity);
-    server_free(worker->server);
-    server_free(worker->metrics_server);
-    worker->server = worker->metrics_server = NULL;
-    if (worker->generation)
-        generation_leave(worker->generation, worker->index);
-    client_free(worker->client);
-    resolver_free(worker->resolver);
-    fiber_pool_free(worker->fibers);
-    free_kept(worker);
-}
-
-static void report_start(struct service *service, bool opened, struct buffer *reason)
-{
-    pthread_mutex_lock(&service->lock);
-    if (opened)
-        service->started++;
-    else if (service->failed++ == 0 && !buffer_append_slice(&service->reason, buffer_slice(reason)))
-        service->reason.size = 0;
-    pthread_cond_signal(&service->changed);
-    pthread_mutex_unlock(&service->lock);
-}
-
-static void *worker_main(void *argument)
-{
-    struct worker *worker = argument;
-    struct service *service = worker->service;
-    struct buffer reason = {.limit = 4096};
-    bool opened = fiber_crash_thread() && open_worker(worker, &reason);
-    uint64_t one = 1;
-
-    if (opened && worker->index == 0) {
-        if (service->identity)
-            tls_identity_watch(service->identity, worker->reactor);
-        if (service->metrics_identity)
-            tls_identity_watch(service->metrics_identity, worker->reactor);
-    }
-    report_start(service, opened, &reason);
-    if (opened)
-        reactor_run(worker->reactor);
-    close_worker(worker);
-    buffer_release(&reason);
-    fiber_crash_thread_end();
-    while (write(service->ended, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-    return NULL;
 }
 
 /* ---- Starting ---- */
@@ -245,13 +53,7 @@ static bool make_workers(struct service *service)
     for (unsigned i = 0; i < service->worker_count; i++) {
         struct worker *worker = &service->workers[i];
 
-        worker->service = service;
-        worker->index = i;
-        worker->listen_fd = worker->metrics_fd = -1;
-        worker->announce_task.run = announce;
-        worker->close_task.run = close_listener;
-        worker->stop_task.run = stop_rest;
-        worker->abort_task.run = abort_rest;
+        worker_init(worker, service, i);
         worker->reactor = reactor_new(i);
         if (!worker->reactor)
             return false;
@@ -261,7 +63,7 @@ static bool make_workers(struct service *service)
 
 static bool listen_all(struct service *service, struct buffer *reason)
 {
-    const struct settings *settings = service->settings;
+    const struct settings *settings = service->generation->settings;
     int fds[MAX_REACTORS];
     char address[24];
 
@@ -298,7 +100,7 @@ static void report_reload(void *context, const char *problem)
 
 static bool open_tls(struct service *service, struct buffer *reason)
 {
-    const struct settings *settings = service->settings;
+    const struct settings *settings = service->generation->settings;
     bool secure =
         settings->server.secure_serving_set ? settings->server.secure_serving : settings->server.cert_path.size > 0;
     struct tls_options options = {.directory = settings->server.cert_path,
@@ -331,7 +133,7 @@ static bool start_thread(struct worker *worker)
     if (worker->running)
         return true;
     fail(&reason, "a worker's thread does not start", strerror(error));
-    report_start(worker->service, false, &reason);
+    worker_report(worker->service, false, &reason);
     buffer_release(&reason);
     return false;
 }
@@ -367,46 +169,49 @@ static void report_blocked(void *context, unsigned reactor, const char *label, i
 
 static bool start_watchdog(struct service *service)
 {
-    if (service->settings->runtime.blocking_warning_ns <= 0)
+    if (service->generation->settings->runtime.blocking_warning_ns <= 0)
         return true;
     for (unsigned i = 0; i < service->worker_count; i++)
         service->reactors[i] = service->workers[i].reactor;
     service->watchdog = watchdog_new(service->reactors, service->worker_count,
-                                     service->settings->runtime.blocking_warning_ns, report_blocked, NULL);
+                                     service->generation->settings->runtime.blocking_warning_ns, report_blocked, NULL);
     return service->watchdog != NULL;
 }
 
 static void log_start(const struct service *service)
 {
-    coord_log(
-        NULL, COORD_LOG_INFO, "started",
-        (coord_field[]){
-            LOG_TEXT_FIELD("version", coord_slice_of(COORD_VERSION)),
-            LOG_TEXT_FIELD("address", service->settings->server.listen_addr), LOG_INT_FIELD("port", service->port),
-            LOG_INT_FIELD("metrics_port", service->metrics_port), LOG_INT_FIELD("reactors", service->worker_count),
-            LOG_INT_FIELD("steps", service->generation->step_count), LOG_BOOL_FIELD("tls", service->identity != NULL)},
-        7);
+    coord_log(NULL, COORD_LOG_INFO, "started",
+              (coord_field[]){LOG_TEXT_FIELD("version", coord_slice_of(COORD_VERSION)),
+                              LOG_TEXT_FIELD("address", service->generation->settings->server.listen_addr),
+                              LOG_INT_FIELD("port", service->port),
+                              LOG_INT_FIELD("metrics_port", service->metrics_port),
+                              LOG_INT_FIELD("reactors", service->worker_count),
+                              LOG_INT_FIELD("steps", service->generation->step_count),
+                              LOG_BOOL_FIELD("tls", service->identity != NULL)},
+              7);
 }
 
 coord_status service_start(struct service *service, struct generation *generation_take, struct buffer *reason)
 {
     const struct settings *settings = generation_take->settings;
 
-    *service = (struct service){.settings = settings, .generation = generation_take, .ended = -1, .reason.limit = 4096};
+    *service = (struct service){.generation = generation_take, .ended = -1, .news = -1, .reason.limit = 4096};
     log_set_request_id(coord_request_id);
     pthread_mutex_init(&service->lock, NULL);
     pthread_cond_init(&service->changed, NULL);
     service->worker_count = count_workers(settings);
-    service->budget.max_requests = settings->server.max_inflight_requests;
-    service->budget.max_bytes = settings->server.max_inflight_bytes;
+    service_limit(service, settings);
     service->ended = eventfd(0, EFD_CLOEXEC);
+    service->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     listen_raise_descriptors();
     fiber_crash_install();
     service->offload = offload_new((unsigned)settings->runtime.offload_threads, OFFLOAD_QUEUE);
-    if (service->ended < 0 || !service->offload || !make_workers(service))
+    if (service->ended < 0 || service->news < 0 || !service->offload || !make_workers(service))
         return fail(reason, "the service does not start", "memory or descriptors are short"), COORD_FAIL;
+    worker_prepare(service, generation_take);
     if (!open_tls(service, reason) || !listen_all(service, reason))
         return COORD_FAIL;
+    service_count_generation(service, generation_take, 1);
     if (!start_threads(service)) {
         if (!buffer_append_slice(reason, buffer_slice(&service->reason)))
             reason->size = 0;
@@ -488,7 +293,7 @@ static bool hurry(struct service *service)
 
 bool service_drain(struct service *service, int again)
 {
-    const struct settings *settings = service->settings;
+    const struct settings *settings = service->generation->settings;
     unsigned ended = 0;
     bool timed_out;
 
@@ -543,7 +348,11 @@ void service_release(struct service *service)
         _exit(1); /* a thread is stuck in a step: nothing can be freed under it */
     }
     offload_free(service->offload);
-    generation_free(service->generation); /* before the reactors: threads of steps may post to them until `stop` */
+    for (unsigned i = 0; service->workers && i < service->worker_count; i++)
+        if (service->workers[i].reactor)
+            reactor_turn(service->workers[i].reactor,
+                         0);           /* what the main thread posted too late: it is a generation's */
+    service_free_generations(service); /* before the reactors: threads of steps may post to them until `stop` */
     for (unsigned i = 0; service->workers && i < service->worker_count; i++) {
         struct worker *worker = &service->workers[i];
 
@@ -561,6 +370,8 @@ void service_release(struct service *service)
     buffer_release(&service->reason);
     if (service->ended >= 0)
         close(service->ended);
+    if (service->news >= 0)
+        close(service->news);
     pthread_cond_destroy(&service->changed);
     pthread_mutex_destroy(&service->lock);
 }

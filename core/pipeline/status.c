@@ -1,6 +1,7 @@
 /* Probes, and the metrics listener. */
 #include "pipeline/front.h"
 
+#include "pipeline/describe.h"
 #include "pipeline/worker.h"
 #include "telemetry/metrics.h"
 
@@ -59,21 +60,42 @@ static void answer_metrics(struct visit *visit)
     buffer_release(&page);
 }
 
+static void answer_pipelines(struct visit *visit)
+{
+    coord_json *json = coord_json_new();
+    coord_slice text;
+
+    describe_generation(visit->generation, json);
+    if (coord_json_end(json, &text) == COORD_OK)
+        answer_text(visit, 200, "application/json", text);
+    else
+        front_answer_error(visit, 500, NULL, NULL, "memory is short");
+    coord_json_free(json);
+}
+
+/* What the metrics port serves besides the probes. */
+static const struct {
+    const char *path;
+    void (*answer)(struct visit *visit);
+} PAGES[] = {{"/metrics", answer_metrics}, {"/debug/pipelines", answer_pipelines}};
+enum { PAGE_COUNT = sizeof PAGES / sizeof *PAGES };
+
 static void status_head(void *context, struct exchange *exchange)
 {
-    struct visit *visit = front_visit(context, exchange);
+    struct visit *visit = front_begin(context, exchange);
 
-    if (!visit) {
-        exchange_abort(exchange);
+    if (!visit)
         return;
-    }
     visit->api = api_none();
     if (status_answer(visit))
         return;
-    if (!coord_slice_is(visit->path, "/metrics"))
-        front_answer_error(visit, 404, NULL, NULL, "this listener serves /metrics, /healthz and /readyz");
-    else if (is_read(visit))
-        answer_metrics(visit);
+    for (size_t i = 0; i < PAGE_COUNT; i++)
+        if (coord_slice_is(visit->path, PAGES[i].path)) {
+            if (is_read(visit))
+                PAGES[i].answer(visit);
+            return;
+        }
+    front_answer_error(visit, 404, NULL, NULL, "this listener serves /metrics, /debug/pipelines, /healthz and /readyz");
 }
 
 struct server_app status_app(struct worker *worker)

@@ -68,6 +68,8 @@ static const struct {
               "api_type"),
     COUNTER(prompt_mutated_after_render_total, "Requests whose prompt a step changed after it had been rendered.",
             "model_name", "step"),
+    COUNTER(config_reload_total, "Attempts to load the configuration again, by result.", "result"),
+    GAUGE(config_generation, "Number of the configuration that new requests are served with, from 1.", NULL),
     COUNTER(reactor_blocked_total, "Times that a step held its reactor for longer than the limit.", "step"),
     COUNTER(log_lines_dropped_total, "Log lines dropped because standard error did not take them.", NULL),
 };

@@ -15,6 +15,7 @@ struct families {
     coord_metric *time_to_first_token_seconds, *inter_token_latency_seconds, *response_output_tokens,
         *response_cached_tokens;
     coord_metric *prompt_mutated_after_render_total;
+    coord_metric *config_reload_total, *config_generation;
     coord_metric *reactor_blocked_total, *log_lines_dropped_total;
 };
 

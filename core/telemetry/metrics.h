@@ -33,6 +33,15 @@ void metric_series_add(struct metric_series *series, double value);
 /* For tests and /debug: the current value of a series (counter, gauge, histogram's count), 0 if absent. `name` with or without the prefix. */
 double metric_value(const char *name, const coord_slice *labels);
 
+/* All series of the family whose first label is that, added up: values, or counts of a histogram. 0 for NULL. */
+double metric_sum_of(coord_metric *metric, coord_slice first_label);
+
+/*
+ * Below which value the part `part` (0 … 1) of what a histogram has observed lies: estimated evenly within its bucket, the last
+ * bound for what lies above it; NaN when nothing was observed.
+ */
+double metric_series_quantile(struct metric_series *series, double part);
+
 /* Bucket ladders of reference usage 5.2. */
 extern const double metric_latency_buckets[35];
 extern const double metric_size_buckets[25];

@@ -100,14 +100,21 @@ static bool started(void)
 
 static void start_coordinator(const struct plan *plan)
 {
-    const char *arguments[MAX_FLAGS] = {coordinator_program(), "serve", "--config", deployed.config};
+    const char *arguments[MAX_FLAGS] = {coordinator_program(), "serve", "--config",
+                                        plan->stdin_config ? "-" : deployed.config};
     size_t count = 4;
-    char log[96];
+    char log[96], pid_file[96];
 
     for (const char *const *flag = plan->flags; flag && *flag && count < MAX_FLAGS - 1; flag++)
         arguments[count++] = *flag;
+    if (plan->pid_file && count < MAX_FLAGS - 2) {
+        snprintf(pid_file, sizeof pid_file, "%s/pid", deployed.folder);
+        arguments[count++] = "--pid-file";
+        arguments[count++] = pid_file;
+    }
     snprintf(log, sizeof log, "%s/coordinator.log", deployed.folder);
-    process_start(&deployed.coordinator, log, arguments, plan->environment);
+    process_start_with(&deployed.coordinator, plan->stdin_config ? deployed.config : NULL, log, arguments,
+                       plan->environment);
     if (!plan->not_ready)
         UNTIL(started());
 }
@@ -136,6 +143,17 @@ void deploy(const struct plan *plan)
     write_config(plan);
     start_coordinator(plan);
 }
+
+void start_again(const struct plan *plan)
+{
+    char log[128];
+
+    snprintf(log, sizeof log, "%s/coordinator.log", deployed.folder);
+    assert_int_equal(unlink(log), 0);
+    start_coordinator(plan);
+}
+
+void reconfigure(const struct plan *plan) { write_config(plan); }
 
 size_t settled_descriptors(void)
 {

@@ -97,6 +97,9 @@ struct process {
 /* `environment`: NULL-terminated NAME=value pairs on top of ours, or NULL. */
 void process_start(struct process *process, const char *log, const char *const *arguments,
                    const char *const *environment);
+/* The same with a file as its standard input. */
+void process_start_with(struct process *process, const char *input, const char *log, const char *const *arguments,
+                        const char *const *environment);
 /* True when it ended within that time. */
 bool process_wait(struct process *process, int64_t ms);
 void process_signal(struct process *process, int signal);
@@ -130,7 +133,9 @@ struct plan {
     const char *const *sim_flags;
     bool no_sim;
     bool no_metrics;
-    bool not_ready; /* do not wait for it */
+    bool pid_file;     /* `pid` in the folder */
+    bool stdin_config; /* the configuration goes in by standard input */
+    bool not_ready;    /* do not wait for it */
 };
 struct deployment {
     char folder[64];
@@ -144,6 +149,10 @@ struct deployment {
 /* The one of this test. Writes YAML, starts both, waits until /readyz says 200. */
 extern struct deployment deployed;
 void deploy(const struct plan *plan);
+/* Writes the running one's configuration anew, by another plan; its ports stay unless the plan has others. */
+void reconfigure(const struct plan *plan);
+/* The coordinator, which has ended, with the configuration as it is. */
+void start_again(const struct plan *plan);
 /* Only worker-sim, with these flags (NULL-terminated, or NULL). */
 void deploy_sim(const char *const *flags);
 /* Ends the coordinator with SIGTERM: it must exit 0 without a sanitizer's report. For tests that go on afterwards. */

@@ -58,7 +58,7 @@ static void make_environment(const char **made, const char *const *additions, ch
     made[count] = NULL;
 }
 
-static pid_t spawn(const char *const *arguments, const char *const *environment, int output)
+static pid_t spawn(const char *const *arguments, const char *const *environment, int input, int output)
 {
     const char *made[MAX_ENVIRONMENT];
     char plugin_path[512];
@@ -69,6 +69,8 @@ static pid_t spawn(const char *const *arguments, const char *const *environment,
     assert_true(pid >= 0);
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (input >= 0)
+            dup2(input, 0);
         dup2(output, 1);
         dup2(output, 2);
         execve(arguments[0], (char *const *)arguments, (char *const *)made);
@@ -81,13 +83,22 @@ static pid_t spawn(const char *const *arguments, const char *const *environment,
 void process_start(struct process *process, const char *log, const char *const *arguments,
                    const char *const *environment)
 {
-    int output = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    process_start_with(process, NULL, log, arguments, environment);
+}
 
-    assert_true(output >= 0);
+void process_start_with(struct process *process, const char *input, const char *log, const char *const *arguments,
+                        const char *const *environment)
+{
+    int output = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int from = input ? open(input, O_RDONLY | O_CLOEXEC) : -1;
+
+    assert_true(output >= 0 && (!input || from >= 0));
     *process = (struct process){0};
     snprintf(process->log, sizeof process->log, "%s", log);
-    process->pid = spawn(arguments, environment, output);
+    process->pid = spawn(arguments, environment, from, output);
     close(output);
+    if (from >= 0)
+        close(from);
 }
 
 bool process_wait(struct process *process, int64_t ms)
@@ -178,7 +189,7 @@ int run_program(const char *const *arguments, const char *const *environment, st
     struct process process = {0};
 
     assert_true(fd >= 0);
-    process.pid = spawn(arguments, environment, fd);
+    process.pid = spawn(arguments, environment, -1, fd);
     close(fd);
     if (!process_wait(&process, PATIENCE_MS)) {
         kill(process.pid, SIGKILL);

@@ -3,11 +3,15 @@
  * that fail at random, for a bounded time. Every client must get its whole answer or a well-formed error, and at the end
  * the coordinator must hold no more memory and descriptors than after its warm-up.
  *
- *     soak --coordinator PATH --worker-sim PATH [--seconds N] [--streams N] [--reactors N] [--kind load|slow-client]
+ *     soak --coordinator PATH --worker-sim PATH [--seconds N] [--streams N] [--reactors N] [--kind load|slow-client|reload]
+ *          [--reloads N]
+ *
+ * With kind `reload` nothing fails, and the configuration changes all the time (reloads.h): every answer must come whole, and
+ * from the configuration that its request met.
  *
  * Clients are state machines on one epoll, so that thousands cost nothing. Prints one line of figures; exit 0 when all holds.
  */
-#include "harness.h"
+#include "reloads.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,16 +27,18 @@ enum {
     TAIL = 512,
     LONGEST_MS = 60000,
     MAX_MESSAGES = 20,
+    WARM_RELOADS = 20,
     IDLE_EACH = 10 + 10 /* connections that a reactor keeps to gateway and render */
 };
 
-enum kind { KIND_LOAD, KIND_SLOW };
+enum kind { KIND_LOAD, KIND_SLOW, KIND_RELOAD, KIND_COUNT };
+static const char *const KINDS[KIND_COUNT] = {"load", "slow-client", "reload"};
 
 static struct {
     const char *coordinator, *sim;
-    long seconds, streams, reactors;
+    long seconds, streams, reactors, reloads;
     enum kind kind;
-} options = {.seconds = 20, .streams = 500, .reactors = 2};
+} options = {.seconds = 20, .streams = 500, .reactors = 2, .reloads = 200};
 
 /* What a request asks the worker to do, and what the client may see then. */
 enum ending { WHOLE = 1, ERROR_STATUS = 2, ERROR_EVENT = 4, CUT = 8 };
@@ -41,12 +47,13 @@ static const struct play {
     int endings;
     bool stream;
     unsigned weight;
+    bool ordinary; /* also where configurations change: nothing else may go wrong there, nor take long */
 } PLAYS[] = {
-    {"", WHOLE, true, 40},
-    {"", WHOLE, false, 15},
-    {"X-Sim-Fault-Decode: split=16,tokens=4\r\n", WHOLE, true,
-     4}, /* a turn of the worker's loop each, and those last here */
-    {"X-Sim-Fault-Decode: crlf\r\n", WHOLE, true, 3},
+    {"", WHOLE, true, 40, true},
+    {"", WHOLE, false, 15, true},
+    /* A piece is a turn of the worker's loop, and those last here: 16 bytes each. */
+    {"X-Sim-Fault-Decode: split=16,tokens=4\r\n", WHOLE, true, 4, true},
+    {"X-Sim-Fault-Decode: crlf\r\n", WHOLE, true, 3, true},
     {"X-Sim-Fault-Decode: reset-after=300\r\n", ERROR_EVENT | CUT, true, 5},
     {"X-Sim-Fault-Decode: fin-after=300\r\n", ERROR_EVENT | CUT, true, 5},
     {"X-Sim-Fault-Decode: reset-after=50\r\n", ERROR_STATUS | CUT, false, 3},
@@ -88,6 +95,8 @@ struct stream {
     size_t size_line_size, chunk_left;
     int chunk_end; /* bytes of the CRLF behind a chunk that are still to come */
     bool last_chunk;
+    bool saw_mark[SIDES]; /* kind reload: of whose worker the answer is */
+    long applied, asked;  /* and the reloads when it began, and when its head was there */
 };
 
 static struct {
@@ -131,14 +140,19 @@ static void close_stream(struct stream *stream, bool reset)
     stream->state = IDLE;
 }
 
+static unsigned weight_of(const struct play *play)
+{
+    return options.kind == KIND_RELOAD && !play->ordinary ? 0 : play->weight;
+}
+
 static const struct play *choose(void)
 {
     unsigned at = draw(soak.total_weight);
 
     for (size_t i = 0;; i++) {
-        if (at < PLAYS[i].weight)
+        if (at < weight_of(&PLAYS[i]))
             return &PLAYS[i];
-        at -= PLAYS[i].weight;
+        at -= weight_of(&PLAYS[i]);
     }
 }
 
@@ -173,6 +187,7 @@ static bool begin(struct stream *stream)
     stream->leave_by_reset = draw(2);
     stream->length = -1;
     stream->began_ms = now_ms();
+    stream->applied = reloads_applied();
     stream->state = WRITING;
     if (connect(stream->fd, (struct sockaddr *)&address, sizeof address) != 0 && errno != EINPROGRESS) {
         close_stream(stream, false);
@@ -188,6 +203,7 @@ static void read_head(struct stream *stream)
     const char *value;
 
     stream->head_done = true;
+    stream->asked = reloads_asked();
     if (sscanf(stream->head, "HTTP/1.1 %d", &stream->status) != 1)
         wrong("no status line: %.80s\n", stream->head);
     value = header_in(stream->head, "content-length", NULL);
@@ -209,6 +225,8 @@ static void note_body(struct stream *stream, const char *data, size_t size)
     window[kept + more] = '\0';
     stream->saw_done = stream->saw_done || memmem(window, kept + more, "data: [DONE]", 12);
     stream->saw_error = stream->saw_error || memmem(window, kept + more, "\"error\":{", 9);
+    for (int i = 0; i < SIDES; i++)
+        stream->saw_mark[i] |= memmem(window, kept + more, reload_marks[i], strlen(reload_marks[i])) != NULL;
     stream->tail_size = kept + more < TAIL ? kept + more : TAIL;
     memcpy(stream->tail, window + kept + more - stream->tail_size, stream->tail_size);
 }
@@ -267,6 +285,16 @@ static enum ending ending_of(const struct stream *stream)
     return stream->play->stream && !stream->saw_done ? 0 : WHOLE;
 }
 
+/* It comes from one configuration, one that was in use between the request and its answer. */
+static void check_side(const struct stream *stream)
+{
+    if (stream->saw_mark[0] == stream->saw_mark[1])
+        wrong("an answer of %s configuration: %.*s\n", stream->saw_mark[0] ? "more than one" : "no",
+              (int)stream->tail_size, stream->tail);
+    else if (stream->applied == stream->asked && !stream->saw_mark[stream->applied % SIDES])
+        wrong("an answer of the other configuration than number %ld\n", stream->applied);
+}
+
 static void finish(struct stream *stream, bool reset)
 {
     enum ending ending = ending_of(stream);
@@ -283,6 +311,8 @@ static void finish(struct stream *stream, bool reset)
               stream->play->stream ? "stream " : "", stream->play->fields, (int)ending, stream->play->endings,
               stream->status, (long long)stream->body, (long long)stream->length, reset ? "RST" : "FIN",
               (int)stream->tail_size, stream->tail);
+    if (options.kind == KIND_RELOAD && ending == WHOLE)
+        check_side(stream);
     close_stream(stream, false);
 }
 
@@ -406,10 +436,23 @@ static void drive(int64_t ms, size_t most)
 
     while (now_ms() < until && soak.messages < MAX_MESSAGES) {
         look(true, most);
+        reloads_turn();
         turn(5);
     }
-    while (look(false, most) > 0)
+    while (look(false, most) > 0 || !reloads_over()) {
+        reloads_turn();
         turn(5);
+    }
+}
+
+static bool parse_kind(const char *name)
+{
+    for (int i = 0; i < KIND_COUNT; i++)
+        if (strcmp(name, KINDS[i]) == 0) {
+            options.kind = (enum kind)i;
+            return true;
+        }
+    return false;
 }
 
 static bool parse(int argc, char **argv)
@@ -425,25 +468,28 @@ static bool parse(int argc, char **argv)
             options.streams = strtol(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--reactors") == 0)
             options.reactors = strtol(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--kind") == 0 && strcmp(argv[i + 1], "load") == 0)
-            options.kind = KIND_LOAD;
-        else if (strcmp(argv[i], "--kind") == 0 && strcmp(argv[i + 1], "slow-client") == 0)
-            options.kind = KIND_SLOW;
-        else
+        else if (strcmp(argv[i], "--reloads") == 0)
+            options.reloads = strtol(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--kind") != 0 || !parse_kind(argv[i + 1]))
             return false;
     }
     return argc % 2 == 1 && options.seconds > 0 && options.seconds <= 86400 && options.streams > 0 &&
-           options.streams <= 50000 && options.reactors >= 0;
+           options.streams <= 50000 && options.reactors >= 0 && options.reloads > 0;
 }
 
+static int64_t books(const char *member)
+{
+    return options.kind == KIND_RELOAD ? reloads_count(member) : sim_count(member);
+}
+
+/* A decode that was sent elsewhere than its prefill would be a miss. */
 static void check_books(void)
 {
-    UNTIL(sim_count("active_requests") <= 1);
-    if (sim_count("altered") != 0 || sim_count("misses") != 0 || sim_count("token_drift") != 0 ||
-        sim_count("bad_handshakes") != 0)
+    UNTIL(books("active_requests") <= 2); /* the question itself is one */
+    if (books("altered") != 0 || books("misses") != 0 || books("token_drift") != 0 || books("bad_handshakes") != 0)
         wrong("worker-sim's books: altered %lld, misses %lld, drift %lld, bad handshakes %lld\n",
-              (long long)sim_count("altered"), (long long)sim_count("misses"), (long long)sim_count("token_drift"),
-              (long long)sim_count("bad_handshakes"));
+              (long long)books("altered"), (long long)books("misses"), (long long)books("token_drift"),
+              (long long)books("bad_handshakes"));
 }
 
 /* Connections of the port that the coordinator has not closed. */
@@ -478,20 +524,21 @@ static void check_what_is_left(size_t rss_before, size_t descriptors_before, siz
         wrong("%zu connections of clients are left\n", client_connections());
     if (*descriptors > descriptors_before)
         wrong("descriptors: %zu after the warm-up, %zu at the end\n", descriptors_before, *descriptors);
-    if (*rss > rss_before * (sanitized() ? 3 : 1) + rss_before / 2 + 16384)
+    if (*rss > rss_before * (sanitized() ? 3 : 1) + rss_before / 2 + (options.kind == KIND_RELOAD ? 4096 : 16384))
         wrong("memory: %zu KiB after the warm-up, %zu KiB at the end\n", rss_before, *rss);
     if (metric_sum("request_running") != 0 || metric_sum("step_running") != 0)
         wrong("the gauges of what runs: requests %g, steps %g\n", metric_sum("request_running"),
               metric_sum("step_running"));
 }
 
-static void run(void **state)
+static void start(void)
 {
-    size_t rss_before, rss, descriptors_before, descriptors;
-    int64_t began, cpu;
     char runtime[64];
 
-    (void)state;
+    if (options.kind == KIND_RELOAD) {
+        reloads_deploy(options.reactors);
+        return;
+    }
     snprintf(runtime, sizeof runtime, "  reactors: %ld", options.reactors);
     deploy(&(struct plan){.runtime = runtime,
                           .gateway = "  max_idle_conns_per_host: 10",
@@ -501,7 +548,18 @@ static void run(void **state)
                           .sim_flags = options.kind == KIND_SLOW
                                            ? (const char *const[]){"--tokens", "300", NULL}
                                            : (const char *const[]){"--event-interval", "20", "--tokens", "40", NULL}});
+}
+
+static void run(void **state)
+{
+    size_t rss_before, rss, descriptors_before, descriptors;
+    int64_t began, cpu;
+
+    (void)state;
+    start();
     /* The warm-up is as wide as the rest: what pools and arenas keep is then there. */
+    if (options.kind == KIND_RELOAD)
+        reloads_begin(WARM_RELOADS, 2000);
     drive(sanitized() ? 5000 : 3000, (size_t)options.streams);
     rss_before = process_rss_kib(&deployed.coordinator);
     pause_ms(4500); /* kept connections to workers are closed by then, or will be at the end, too */
@@ -510,21 +568,27 @@ static void run(void **state)
     soak.slowest_ms = 0;
     began = now_ms();
     cpu = process_cpu_ms(&deployed.coordinator);
+    if (options.kind == KIND_RELOAD)
+        reloads_begin(options.reloads, options.seconds * 1000);
     drive(options.seconds * 1000, (size_t)options.streams);
     cpu = process_cpu_ms(&deployed.coordinator) - cpu;
     began = now_ms() - began;
     check_books();
+    if (options.kind == KIND_RELOAD && reloads_problem())
+        wrong("%s\n", reloads_problem());
     check_what_is_left(rss_before, descriptors_before + (size_t)options.reactors * IDLE_EACH, &rss, &descriptors);
     assert_no_report(&deployed.coordinator);
-    printf("soak: %s, %ld streams, %ld reactors, %.1f s: %llu requests (%.0f/s), %llu whole, %llu error statuses, %llu "
-           "error events, %llu cut, %llu clients left; "
-           "slowest %lld ms; cpu %.0f us a request; rss %zu -> %zu KiB, descriptors %zu -> %zu: %s\n",
-           options.kind == KIND_SLOW ? "slow-client" : "load", options.streams, options.reactors, (double)began / 1000,
-           (unsigned long long)soak.requests, (double)soak.requests * 1000 / (double)began,
-           (unsigned long long)soak.whole, (unsigned long long)soak.error_statuses,
-           (unsigned long long)soak.error_events, (unsigned long long)soak.cuts, (unsigned long long)soak.left,
-           (long long)soak.slowest_ms, soak.requests ? (double)cpu * 1000 / (double)soak.requests : 0, rss_before, rss,
-           descriptors_before, descriptors, soak.failed ? "FAILED" : "good");
+    printf(
+        "soak: %s, %ld streams, %ld reactors, %.1f s: %s%llu requests (%.0f/s), %llu whole, %llu error statuses, %llu "
+        "error events, %llu cut, %llu clients left; "
+        "slowest %lld ms; cpu %.0f us a request; rss %zu -> %zu KiB, descriptors %zu -> %zu: %s\n",
+        KINDS[options.kind], options.streams, options.reactors, (double)began / 1000,
+        options.kind == KIND_RELOAD ? reloads_summary() : "", (unsigned long long)soak.requests,
+        (double)soak.requests * 1000 / (double)began, (unsigned long long)soak.whole,
+        (unsigned long long)soak.error_statuses, (unsigned long long)soak.error_events, (unsigned long long)soak.cuts,
+        (unsigned long long)soak.left, (long long)soak.slowest_ms,
+        soak.requests ? (double)cpu * 1000 / (double)soak.requests : 0, rss_before, rss, descriptors_before,
+        descriptors, soak.failed ? "FAILED" : "good");
     fflush(stdout);
     if (soak.failed)
         fail();
@@ -537,7 +601,7 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv)) {
         fprintf(stderr, "usage: soak [--coordinator PATH] [--worker-sim PATH] [--seconds N] [--streams N] [--reactors "
-                        "N] [--kind load|slow-client]\n");
+                        "N] [--kind load|slow-client|reload] [--reloads N]\n");
         return 2;
     }
     if (options.coordinator)
@@ -550,7 +614,7 @@ int main(int argc, char **argv)
     }
     soak.seed = 1;
     for (size_t i = 0; i < sizeof PLAYS / sizeof *PLAYS; i++)
-        soak.total_weight += PLAYS[i].weight;
+        soak.total_weight += weight_of(&PLAYS[i]);
     soak.streams = calloc((size_t)options.streams, sizeof *soak.streams);
     soak.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (!soak.streams || soak.epoll < 0)

@@ -5,6 +5,9 @@
  * stop → destroy. What `create` made is used by all reactors at the same time: it is read-only afterwards but for what it
  * locks itself. State of one request hangs on the request (slots), state of one reactor comes from thread_start.
  * A `create` that fails needs no `destroy`. After `stop` no execute of that instance runs any more.
+ * A reload makes new instances while the old ones serve, and both live until the last request of the old ones is over: what instances
+ * share beside their state (a port, a file, a static) has to bear that. thread_start then runs on a reactor that serves: it
+ * must not block.
  */
 #ifndef COORDINATOR_STEP_H
 #define COORDINATOR_STEP_H

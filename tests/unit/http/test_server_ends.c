@@ -338,6 +338,38 @@ static void a_client_that_takes_nothing_is_given_up(void **state)
     assert_int_equal(fixture.completes, 0);
 }
 
+static void times_and_half_closing_may_change_while_it_runs(void **state)
+{
+    struct server_options options = fixture.options;
+    struct client *slow, *half;
+    int64_t began;
+
+    (void)state;
+    options.write_timeout_ns = 200 * MS;
+    options.keep_half_closed = true;
+    server_adjust(fixture.server, &options);
+    fixture.head = head_begins_a_flood;
+    slow = client_new();
+    began = now_ns();
+    client_send(slow, GET("/"));
+    UNTIL(fixture.gones == 1);
+    assert_int_equal(fixture.gone_reason, EXCHANGE_WRITE_TIMEOUT);
+    assert_true(now_ns() - began >= 190 * MS);
+    client_free(slow);
+
+    fixture.head = head_holds;
+    half = client_new();
+    client_send(half, GET("/"));
+    shutdown(half->fd, SHUT_WR);
+    UNTIL(fixture.heads == 2);
+    settle();
+    assert_int_equal(fixture.gones, 1);
+    answer_text(fixture.kept[0], 200, "hello");
+    UNTIL(client_has(half, "hello"));
+    client_free(half);
+    UNTIL(connections() == 0);
+}
+
 static void a_client_that_takes_little_is_kept(void **state)
 {
     struct client *client;
@@ -499,6 +531,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_body_has_to_come_in_time_or_is_a_408, start, finish),
         cmocka_unit_test_setup_teardown(working_and_streaming_have_no_time_limit, start, finish),
         cmocka_unit_test_setup_teardown(a_client_that_takes_nothing_is_given_up, start, finish),
+        cmocka_unit_test_setup_teardown(times_and_half_closing_may_change_while_it_runs, start, finish),
         cmocka_unit_test_setup_teardown(a_client_that_takes_little_is_kept, start, finish),
         cmocka_unit_test_setup_teardown(draining_serves_what_is_queued_and_closes_what_is_idle, start, finish),
         cmocka_unit_test_setup_teardown(stopping_cuts_everything, start, finish),

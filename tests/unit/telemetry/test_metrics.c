@@ -2,6 +2,7 @@
 #include "telemetry/families.h"
 #include "page_check.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -455,6 +456,54 @@ static void promtool_has_nothing_to_say(void **state)
     assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 3);
 }
 
+static void series_of_one_first_label_add_up(void **state)
+{
+    coord_metric *counter = declare(COORD_METRIC_COUNTER, "sums_total", two_labels, 0);
+    coord_metric *histogram = declare(COORD_METRIC_HISTOGRAM, "sums_seconds", one_label, 0);
+
+    (void)state;
+    assert_true(metric_sum_of(counter, coord_slice_of("a")) == 0);
+    coord_metric_add(counter, 1, (coord_slice[]){COORD_SLICE("a"), COORD_SLICE("x")});
+    coord_metric_add(counter, 2, (coord_slice[]){COORD_SLICE("a"), COORD_SLICE("y")});
+    coord_metric_add(counter, 4, (coord_slice[]){COORD_SLICE("b"), COORD_SLICE("x")});
+    assert_true(metric_sum_of(counter, coord_slice_of("a")) == 3);
+    for (int i = 0; i < 3; i++)
+        coord_metric_add(histogram, 100, &(coord_slice)COORD_SLICE("a"));
+    assert_true(metric_sum_of(histogram, coord_slice_of("a")) == 3);
+    assert_true(metric_sum_of(NULL, coord_slice_of("a")) == 0);
+}
+
+static void quantiles_are_estimated_within_their_bucket(void **state)
+{
+    static const struct {
+        double observed[4], part, wanted;
+    } rows[] = {
+        /* bounds are .005, 1, 1.25 and 1048576 */
+        {{.001}, .5, .0025},
+        {{.5, .5}, .5, .005 + .995 / 2},
+        {{.5, .5}, 1, 1},
+        {{.001, .5, 1.1, 1.1}, .25, .005},
+        {{.001, .5, 1.1, 1.1}, .5, 1},
+        {{.001, .5, 1.1, 1.1}, .75, 1.125},
+        {{2e6}, .5, 1048576}, /* above every bound */
+        {{1.1, 2e6}, .99, 1048576},
+    };
+    char name[32];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct metric_series *series;
+
+        snprintf(name, sizeof name, "quantile_%zu_seconds", i);
+        series = metric_series_of(declare(COORD_METRIC_HISTOGRAM, name, NULL, 0), NULL);
+        assert_true(isnan(metric_series_quantile(series, .5)));
+        for (size_t k = 0; k < 4 && rows[i].observed[k] > 0; k++)
+            metric_series_add(series, rows[i].observed[k]);
+        if (fabs(metric_series_quantile(series, rows[i].part) - rows[i].wanted) > 1e-9)
+            fail_msg("row %zu: %g", i, metric_series_quantile(series, rows[i].part));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +525,8 @@ int main(void)
         cmocka_unit_test(our_families_carry_the_stability_marker_and_the_ladders),
         cmocka_unit_test(the_process_tells_its_own_figures),
         cmocka_unit_test(promtool_has_nothing_to_say),
+        cmocka_unit_test(series_of_one_first_label_add_up),
+        cmocka_unit_test(quantiles_are_estimated_within_their_bucket),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

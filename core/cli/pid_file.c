@@ -1,0 +1,262 @@
+/* See pid_file.h. Files come into place by rename or link, so that nobody sees half of one. */
+#include "cli/pid_file.h"
+
+#include "telemetry/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ATTEMPTS = 100, PATIENT_ATTEMPTS = 5, PATH_ROOM = 4096, ANSWER_LIMIT = 1 << 20 };
+
+static const char *const STATES[] = {
+    [RELOAD_NONE] = "none",       [RELOAD_BEGUN] = "begun",   [RELOAD_APPLIED] = "applied",
+    [RELOAD_REFUSED] = "refused", [RELOAD_FAILED] = "failed", [RELOAD_ENDING] = "ending",
+};
+enum { STATE_COUNT = sizeof STATES / sizeof *STATES };
+
+static bool beside(char room[PATH_ROOM], const char *path, const char *suffix)
+{
+    int size = snprintf(room, PATH_ROOM, "%s%s", path, suffix);
+
+    return size > 0 && size < PATH_ROOM;
+}
+
+static bool refuse(struct buffer *reason, const char *path, const char *why)
+{
+    if (!buffer_printf(reason, "the process id cannot be written to --pid-file %s: %s", path, why))
+        reason->size = 0;
+    return false;
+}
+
+/* ---- Taking it ---- */
+
+static long read_number(int fd)
+{
+    char text[32];
+    ssize_t got = pread(fd, text, sizeof text - 1, 0);
+    char *end;
+    long number;
+
+    if (got <= 0)
+        return 0;
+    text[got] = '\0';
+    number = strtol(text, &end, 10);
+    return end != text && (*end == '\n' || *end == '\0') && number > 0 ? number : 0;
+}
+
+/* A new file with our number under a name of its own, locked. -1 with errno. */
+static int make(const char *path, char made[PATH_ROOM])
+{
+    char text[32];
+    int size = snprintf(text, sizeof text, "%ld\n", (long)getpid()), fd;
+
+    if (!beside(made, path, ".XXXXXX")) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    fd = mkostemp(made, O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (fchmod(fd, 0644) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && write(fd, text, (size_t)size) == size)
+        return fd;
+    size = errno;
+    close(fd);
+    unlink(made);
+    errno = size;
+    return -1;
+}
+
+static bool is_at(int fd, const char *path)
+{
+    struct stat ours, there;
+
+    return fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_dev == there.st_dev &&
+           ours.st_ino == there.st_ino;
+}
+
+enum outcome { TAKEN, AGAIN, REFUSED };
+
+static void pause_a_little(void) { nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); }
+
+/* Somebody's file is there: ours takes its place when nobody holds it. Whoever looks at it holds it, too, for a moment. */
+static enum outcome replace(const char *made, const char *path, bool patient, struct buffer *reason)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    enum outcome outcome = AGAIN;
+
+    if (fd < 0)
+        return errno == ENOENT ? AGAIN : (refuse(reason, path, strerror(errno)), REFUSED);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && patient) {
+        pause_a_little();
+    } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (!buffer_printf(reason,
+                           "--pid-file %s belongs to a coordinator that runs, process %ld: end it, or give this one "
+                           "another file",
+                           path, read_number(fd)))
+            reason->size = 0;
+        outcome = REFUSED;
+    } else if (is_at(fd, path)) { /* else another was faster */
+        outcome = rename(made, path) == 0 ? TAKEN : (refuse(reason, path, strerror(errno)), REFUSED);
+    }
+    close(fd);
+    return outcome;
+}
+
+static enum outcome place(const char *made, const char *path, bool patient, struct buffer *reason)
+{
+    if (link(made, path) == 0)
+        return TAKEN;
+    if (errno == EEXIST)
+        return replace(made, path, patient, reason);
+    refuse(reason, path, strerror(errno));
+    return REFUSED;
+}
+
+bool pid_file_take(struct pid_file *file, const char *path, struct buffer *reason)
+{
+    char made[PATH_ROOM], answers[PATH_ROOM];
+    enum outcome outcome = AGAIN;
+
+    *file = (struct pid_file){.path = path, .fd = make(path, made)};
+    if (file->fd < 0)
+        return refuse(reason, path, strerror(errno));
+    for (int i = 0; i < ATTEMPTS && outcome == AGAIN; i++)
+        outcome = place(made, path, i < PATIENT_ATTEMPTS, reason);
+    unlink(made); /* gone already if it was renamed */
+    if (outcome == TAKEN) {
+        if (beside(answers, path, ".reload"))
+            unlink(answers); /* of a process that is gone */
+        return true;
+    }
+    close(file->fd);
+    file->fd = -1;
+    return outcome == REFUSED ? false : refuse(reason, path, "others keep writing it");
+}
+
+void pid_file_drop(struct pid_file *file)
+{
+    char answers[PATH_ROOM];
+
+    if (file->fd < 0)
+        return;
+    if (is_at(file->fd, file->path)) {
+        if (beside(answers, file->path, ".reload"))
+            unlink(answers);
+        unlink(file->path);
+    }
+    close(file->fd);
+    file->fd = -1;
+}
+
+long pid_file_process(const char *path, struct buffer *reason)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    long number = fd < 0 ? 0 : read_number(fd);
+    bool said = true;
+
+    if (fd < 0) {
+        said = buffer_printf(reason, "%s: %s", path, strerror(errno));
+    } else if (number == 0) {
+        said = buffer_printf(reason, "%s: is no pid file", path);
+    } else if (flock(fd, LOCK_SH | LOCK_NB) == 0) { /* whoever serves has it locked */
+        said =
+            buffer_printf(reason, "%s: is stale: the coordinator that wrote it, process %ld, has ended", path, number);
+        number = 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (!said)
+        reason->size = 0;
+    return number;
+}
+
+/* ---- Answers ---- */
+
+static bool write_all(int fd, coord_slice text)
+{
+    while (text.size > 0) {
+        ssize_t put = write(fd, text.data, text.size);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        text.data += put;
+        text.size -= (size_t)put;
+    }
+    return true;
+}
+
+static bool write_answer(const char *path, coord_slice text)
+{
+    char made[PATH_ROOM], to[PATH_ROOM];
+    int fd;
+    bool written;
+
+    if (!beside(made, path, ".reload.XXXXXX") || !beside(to, path, ".reload"))
+        return false;
+    fd = mkostemp(made, O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    written = fchmod(fd, 0644) == 0 && write_all(fd, text);
+    close(fd);
+    if (written && rename(made, to) == 0)
+        return true;
+    unlink(made);
+    return false;
+}
+
+void reload_answer_write(const struct pid_file *file, const struct reload_answer *answer)
+{
+    struct buffer text = {0};
+
+    if (file->fd < 0)
+        return;
+    if (!buffer_printf(&text, "%u %s\n", answer->number, STATES[answer->state]) ||
+        !buffer_append_slice(&text, buffer_slice(&answer->text)) || !write_answer(file->path, buffer_slice(&text)))
+        coord_logf(NULL, COORD_LOG_WARNING, "the answer to a reload cannot be written beside --pid-file %s: %s",
+                   file->path, strerror(errno));
+    buffer_release(&text);
+}
+
+static bool parse_answer(struct reload_answer *answer, char *text)
+{
+    char *line = strsep(&text, "\n"), *word;
+
+    answer->number = (unsigned)strtoul(line, &word, 10);
+    if (!text || word == line || *word != ' ')
+        return false;
+    for (size_t i = 0; i < STATE_COUNT; i++)
+        if (strcmp(word + 1, STATES[i]) == 0) {
+            answer->state = (enum reload_state)i;
+            return buffer_append_text(&answer->text, text);
+        }
+    return false;
+}
+
+void reload_answer_read(const char *pid_path, struct reload_answer *answer)
+{
+    char path[PATH_ROOM], chunk[4096];
+    struct buffer text = {.limit = ANSWER_LIMIT};
+    FILE *file = beside(path, pid_path, ".reload") ? fopen(path, "re") : NULL;
+    size_t got;
+    bool whole = true;
+
+    buffer_clear(&answer->text, 0);
+    while (file && whole && (got = fread(chunk, 1, sizeof chunk, file)) > 0)
+        whole = buffer_append(&text, chunk, got);
+    if (file)
+        fclose(file);
+    if (!buffer_append(&text, "", 1) || !parse_answer(answer, text.data)) {
+        answer->number = 0;
+        answer->state = RELOAD_NONE;
+        buffer_clear(&answer->text, 0);
+    }
+    buffer_release(&text);
+}
