@@ -17,6 +17,10 @@ static bool own_flag(struct arguments *arguments, const char *name, const char *
         arguments->config = value;
     else if (strcmp(name, "--pid-file") == 0)
         arguments->pid_file = value;
+    else if (strcmp(name, "--kind") == 0)
+        arguments->kind = value;
+    else if (strcmp(name, "--dir") == 0)
+        arguments->dir = value;
     else
         *takes_value = false;
     if (*takes_value)

@@ -13,6 +13,8 @@ struct arguments {
     bool allow_unknown;   /* --allow-unknown-keys */
     bool json;            /* --json */
     const char *pid_file; /* --pid-file */
+    const char *kind;     /* --kind */
+    const char *dir;      /* --dir */
     struct flag_value flags[32];
     size_t flag_count;
     const char *rest[8]; /* what is no flag */
@@ -54,6 +56,7 @@ int cli_serve(const struct arguments *arguments);
 int cli_check(const struct arguments *arguments);
 int cli_steps(const struct arguments *arguments);
 int cli_schema(const struct arguments *arguments);
+int cli_new_step(const struct arguments *arguments);
 int cli_version(const struct arguments *arguments);
 
 #endif
