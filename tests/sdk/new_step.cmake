@@ -9,11 +9,14 @@ set(ENV{COORDINATOR_PLUGIN_PATH} "")
 # Its name is no identifier as it is, and in parts a word of C.
 set(name int-new)
 
-# What was built in FOLDER/build can be used.
+# What was built in FOLDER/build can be used; and installed, by the command behind it, found without being named.
 function(use folder)
   check_plugin(${folder}/build/${name}.so)
   run(${folder} ${coordinator} check --config ${name}.yaml)
-  run(${folder} ${coordinator} steps ${name} --config ${name}.yaml)
+  run(${folder} ${ARGN})
+  run(${folder} ${coordinator} steps ${name})
+  file(GLOB_RECURSE plugin ${WORK}/prefix/*/${name}.so)
+  file(REMOVE ${plugin})
 endfunction()
 
 foreach(kind step writer kv-connector ec-connector)
@@ -36,11 +39,11 @@ foreach(kind step writer kv-connector ec-connector)
   run(${source} ${CMAKE_COMMAND} -B build -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_C_COMPILER=${COMPILER} -DCMAKE_C_FLAGS=${flags})
   run(${source} ${CMAKE_COMMAND} --build build)
   run(${source} ${CMAKE_CTEST_COMMAND} --test-dir build --output-on-failure --no-tests=error)
-  use(${source})
+  use(${source} ${CMAKE_COMMAND} --install build)
 
   file(REMOVE_RECURSE ${source}/build)
   run(${source} ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${package} make CC=${COMPILER} "CFLAGS=-O1 ${flags}" check)
-  use(${source})
+  use(${source} ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${package} make install)
 endforeach()
 
 # refused(NAME WORD ARGUMENTS…): exit 2 with the word in what it says.

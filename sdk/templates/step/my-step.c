@@ -16,7 +16,7 @@ struct my_step_state {
 /* What the step can be configured with: the core checks it, fills in what is left out, and prints it. */
 static const coord_param params[] = {
     {COORD_PARAM(STRING, "model", "The model whose requests are answered here."), .fallback = "my-step"},
-    {COORD_PARAM(STRING, "words", "What is answered."), .fallback = "Hello."},
+    {COORD_PARAM(STRING, "words", "What is answered."), .fallback = "Hello"},
 };
 
 /* The config lives until `create` returns, so its texts are copied. A NUL follows each. */
