@@ -8,6 +8,7 @@ import copy
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -28,7 +29,7 @@ class Yaml12(yaml.SafeLoader):
 
 
 def resolves(tag, pattern):
-    Yaml12.add_implicit_resolver("tag:yaml.org,2002:" + tag, yaml.resolver.re.compile(f"^(?:{pattern})$"), None)
+    Yaml12.add_implicit_resolver("tag:yaml.org,2002:" + tag, re.compile(f"^(?:{pattern})$"), None)
 
 
 resolves("null", "~|null|Null|NULL|")
@@ -169,6 +170,77 @@ def test_merge_keys_that_nobody_applied_are_taken(schema):
 )
 def test_a_sound_composition_is_valid(schema, name, text):
     with_types(schema, *COMPOSED).validate(load(text))
+
+
+# ---- The schema and the reader agree ----
+
+@pytest.fixture(scope="module")
+def every_type(tmp_path_factory):
+    """The plugin of every_type.c, and the schema with it."""
+    folder = tmp_path_factory.mktemp("every-type")
+    plugin = folder / "every-type.so"
+    source = pathlib.Path(__file__).with_name("every_type.c")
+    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", f"-I{ROOT}/sdk/include", "-o", plugin, source], check=True)
+    names = folder / "names.yaml"
+    names.write_text(f"plugins: {{load: ['{plugin}']}}\n")
+    return plugin, schema_of("--config", str(names))
+
+
+VALUES = {
+    "string": ["a", "7", "true", "''", "~", "", "[a]", "{a: b}", "'${V}'"],
+    "secret": ["a", "7", "[a]"],
+    "bool": ["true", "false", "yes", "'true'", "1", "'${NONE:-true}'", "[true]", "~"],
+    "int": ["0", "-1", "7", "8", "-2", "7.0", "1.5", "x", "'5'", "'${V}'", "[1]", "~"],
+    "any_int": ["-9223372036854775808", "9223372036854775807", "1e1x"],
+    "number": ["0.25", "1", "1.5", "-0.1", "1e-3", "x", "'0.5'", "'${ONE}'"],
+    "duration": ["30s", "0", "0s", "1h2m3.5s", "'0'", "30", "-1s", "+1s", "s", "1d", "'1 s'", "'${V}s'", "[1s]", "~"],
+    "long_duration": ["1ns", "-1s", "0"],
+    "any_duration": ["-1s", "0", "1.5h"],
+    "size": ["1", "4096", "0", "-1", "2097152", "64KiB", "'4096'", "64kib", "1.5KiB", "x", "'${V}'", "[1]", "~"],
+    "choice": ["on", "off", "maybe", "''", "~", "[on]", "'${NONE:-on}'", "1"],
+    "url": ["http://a", "'HTTPS://[::1]:80/x'", "''", "~", "a:80", "ftp://a", "'http://a?b'", "'http://a@b'", "http://", "'${NONE:-http://a}'", "5"],
+    "list": ["[]", "[a, 1]", "a", "'a, b'", "7", "~", "[[a]]", "[{a: b}]", "{a: b}"],
+    "map": ["{}", "{a: b, c: 1}", "~", "a", "[a]", "{a: [b]}"],
+    "kv_connector": ["kv-every-type", "kv-nixl", "kv-nothing", "'${NONE:-kv-nixl}'"],
+    "rank": ["1", "4", "x"],
+    "unknown": ["1"],
+}
+
+def complained_lines(path, **variables):
+    """The lines of which `check` says that they are wrong."""
+    done = subprocess.run(
+        [program("COORDINATOR_BIN"), "check", "--config", path], env={**os.environ, **variables}, capture_output=True, text=True, timeout=60
+    )
+    return {int(line) for line in re.findall(rf"^{re.escape(str(path))}:(\d+):\d+: ", done.stderr, re.M)}
+
+
+@pytest.mark.parametrize("param", VALUES)
+def test_reader_and_schema_judge_each_value_alike(every_type, param, tmp_path):
+    plugin, schema = every_type
+    path = tmp_path / "values.yaml"
+    head = [f"plugins: {{load: ['{plugin}']}}", "gateway: {address: 'http://g'}", "pipeline:", "  steps:"]
+    steps = [f"  - {{type: every-type, id: v{i}, params: {{{param}: {value}}}}}" for i, value in enumerate(VALUES[param])]
+    path.write_text("\n".join([*head, *steps, "  - {type: decode}"]) + "\n")
+    complained = complained_lines(path, V="5", ONE="1")
+    judge = validator({"$ref": "#/$defs/step", "$defs": schema["$defs"]})
+    for i, (value, step) in enumerate(zip(VALUES[param], load(path.read_text())["pipeline"]["steps"])):
+        taken = len(head) + i + 1 not in complained
+        if (param, value) == ("kv_connector", "kv-nothing"):
+            assert taken and not judge.is_valid(step), "the step opens no connector, and so nobody misses it"
+        else:
+            assert judge.is_valid(step) == taken, (value, taken)
+
+
+def test_what_must_be_set_must_be_set_and_a_secret_is_marked(every_type):
+    _, schema = every_type
+    judge = validator({"$ref": "#/$defs/step", "$defs": schema["$defs"]})
+    for step in ({"type": "needs"}, {"type": "needs", "params": None}, {"type": "needs", "params": {}}, {"type": "needs", "params": {"needed": ""}}):
+        assert not judge.is_valid(step), step
+    judge.validate({"type": "needs", "params": {"needed": "http://a"}})
+    params = schema["$defs"]["params.every-type"]["properties"]
+    assert params["secret"]["writeOnly"] is True and "default" not in params["secret"]
+    assert params["map"]["default"] == {"a": "b"} and params["number"]["default"] == 0.5 and params["list"]["default"] == ["a", "b"]
+    assert params["kv_connector"]["x-inherited-from"] == "kv_connector"
 
 
 # ---- What is broken ----
