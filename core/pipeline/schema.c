@@ -92,10 +92,9 @@ static void write_keys(const struct writing *writing, struct keys keys);
 
 static void write_section(const struct writing *writing, enum section section)
 {
-    bool pipeline = section == SECTION_PIPELINE;
-    struct keys keys = pipeline ? pipeline_keys(false) : section_other_keys(section);
+    struct keys keys = section == SECTION_PIPELINE ? pipeline_keys(false) : section_other_keys(section);
 
-    open_map(writing->json, pipeline);
+    open_map(writing->json, false);
     write_section_params(writing, section);
     write_keys(writing, keys);
     close_map(writing->json, NULL);
@@ -468,7 +467,7 @@ static void write_definitions(const struct writing *writing)
 
 /* ---- The whole ---- */
 
-/* `pipeline` or `pipelines`, and not both. */
+/* `pipeline` or `pipelines`, and not both; one that is null is not there. */
 static void write_either_pipeline(coord_json *json)
 {
     coord_json_key(json, "oneOf");
@@ -480,6 +479,11 @@ static void write_either_pipeline(coord_json *json)
             continue;
         coord_json_object(json);
         schema_texts(json, "required", (const char *const[]){key->name, NULL}, NULL);
+        schema_open(json, "properties", NULL);
+        schema_open(json, key->name, NULL);
+        schema_texts(json, "type", (const char *const[]){"object", "array", NULL}, NULL);
+        coord_json_close(json);
+        coord_json_close(json);
         coord_json_close(json);
     }
     coord_json_close(json);

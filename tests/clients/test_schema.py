@@ -89,7 +89,7 @@ def test_every_key_has_a_description_and_every_default_is_valid(schema):
     names = 0
     for each in subschemas(schema):
         for name, value in each["properties"].items() if isinstance(each.get("properties"), dict) else ():
-            if set(value) - {"const", "$ref"}:  # not a condition on a key, which has its description elsewhere
+            if set(value) - {"const", "$ref", "type"}:  # not a condition on a key, which has its description elsewhere
                 assert value["description"], name
                 names += 1
         if "default" in each:
@@ -152,12 +152,19 @@ COMPOSED = ("tokens", "score", "route", "lost", "free", "closing")
         "server: {read_timeout: 1h2m3.5s, write_timeout: 0s, drain_delay: .5s, connection_memory: 16KiB, tls_min_version: ''}\n"
         "gateway: {address: 'HTTPS://[::1]:80/base', phase_header: 'x-a, x-b'}\npipeline: {steps: [{type: decode, timeout: 0.5s}]}\n",
         "x-step: &p {type: prefill}\npipeline: {steps: [{<<: *p, when: {stream: true}}, {type: decode}]}\n",
+        "pipeline: ~\npipelines: [{name: a, steps: [{type: decode}]}]\n",
+        "pipelines:\npipeline: {steps: [{type: decode}]}\n",
         "server: {max_connections: 8192.0}\ngateways: {a: {address: 'http://a'}}\n"
         "pipelines: [{name: a, gateway: a, match: {models: m, headers: {X-A: [1, b]}}, steps: [{type: decode}]}]\n",
     ],
 )
 def test_what_the_reader_takes_is_valid(schema, text, tmp_path):
     validator(schema).validate(load(text))
+
+
+@pytest.mark.parametrize("text", ["{}", "pipeline:\n", "pipelines: []\n", "pipeline: {steps: }\n", "pipeline: {steps: []}\n"])
+def test_no_pipeline_is_none(schema, text):
+    assert not validator(schema).is_valid(load(text))
 
 
 def test_merge_keys_that_nobody_applied_are_taken(schema):
