@@ -18,6 +18,10 @@ static const struct cli_command COMMANDS[] = {
      "loads plugins and pipeline and prints every error; exit 0 or 2", cli_check},
     {"steps", "steps [NAME] [--json] [--config FILE] [--allow-unknown-keys]",
      "lists the loaded step and connector types, or one with its params", cli_steps},
+    {"schema", "schema [--config FILE]",
+     "prints the JSON Schema of the configuration, with the params of all types that are loaded", cli_schema},
+    {"new-step", "new-step NAME [--kind step|writer|kv-connector|ec-connector] [--dir FOLDER]",
+     "makes a folder with a plugin that builds, tests and runs, to begin with", cli_new_step},
     {"version", "version", "prints the version of the program, its plugin ABI and its libraries", cli_version},
     {"help", "help", "prints this", cli_help},
 };

@@ -19,6 +19,10 @@ static bool own_flag(struct arguments *arguments, const char *name, const char *
         arguments->pid_file = value;
     else if (strcmp(name, "--timeout") == 0)
         arguments->timeout = value;
+    else if (strcmp(name, "--kind") == 0)
+        arguments->kind = value;
+    else if (strcmp(name, "--dir") == 0)
+        arguments->dir = value;
     else
         *takes_value = false;
     if (*takes_value)
@@ -97,13 +101,36 @@ bool arguments_parse(struct arguments *arguments, int argc, char **argv)
     return true;
 }
 
-static void load(struct loaded *loaded, const struct arguments *arguments, bool alone)
+static struct settings_input settings_input_of(const struct arguments *arguments)
 {
-    struct settings_input input = {.path = arguments->config,
+    return (struct settings_input){.path = arguments->config,
                                    .flags = arguments->flags,
                                    .flag_count = arguments->flag_count,
                                    .allow_unknown = arguments->allow_unknown,
                                    .environment = environ};
+}
+
+bool load_types(struct registry *registry, const struct arguments *arguments, bool strict,
+                struct complaints *complaints)
+{
+    struct settings_input input = settings_input_of(arguments);
+    struct arena arena = {0};
+    struct settings *settings = settings_load(&arena, &input, complaints);
+    bool loaded;
+
+    registry_init(registry);
+    if (settings && !strict) {
+        complaints_release(complaints);
+        *complaints = (struct complaints){0};
+    }
+    loaded = settings && loader_load_all(registry, settings, getenv("COORDINATOR_PLUGIN_PATH"), complaints);
+    arena_release(&arena);
+    return loaded && complaints->errors == 0;
+}
+
+static void load(struct loaded *loaded, const struct arguments *arguments, bool alone)
+{
+    struct settings_input input = settings_input_of(arguments);
     struct arena arena = {0};
     struct settings *settings;
 

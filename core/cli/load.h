@@ -14,6 +14,8 @@ struct arguments {
     bool json;            /* --json */
     const char *pid_file; /* --pid-file */
     const char *timeout;  /* --timeout */
+    const char *kind;     /* --kind */
+    const char *dir;      /* --dir */
     struct flag_value flags[32];
     size_t flag_count;
     const char *rest[8]; /* what is no flag */
@@ -37,6 +39,14 @@ void load_beside(struct loaded *loaded, const struct arguments *arguments);
 /* `generation`, if still there, is freed too. */
 void load_release(struct loaded *loaded);
 
+/*
+ * Loads the plugins that the configuration names, or without one those that are installed; no pipeline. False: that failed, as
+ * `complaints` say. `strict`: anything wrong in the configuration is a failure; else only that of a plugin, or of a file that
+ * cannot be read at all. The registry is initialised, and released by the caller, in either case.
+ */
+bool load_types(struct registry *registry, const struct arguments *arguments, bool strict,
+                struct complaints *complaints);
+
 /* One row of the subcommand table. */
 struct cli_command {
     const char *name;
@@ -49,6 +59,8 @@ int cli_serve(const struct arguments *arguments);
 int cli_reload(const struct arguments *arguments);
 int cli_check(const struct arguments *arguments);
 int cli_steps(const struct arguments *arguments);
+int cli_schema(const struct arguments *arguments);
+int cli_new_step(const struct arguments *arguments);
 int cli_version(const struct arguments *arguments);
 
 #endif

@@ -1,13 +1,9 @@
 /* `coordinator steps [NAME] [--json]`: what is loaded, and what it can be configured with. */
 #include "cli/load.h"
-#include "pipeline/loader.h"
 
 #include <coordinator/document.h>
 
 #include <stdio.h>
-#include <stdlib.h>
-
-extern char **environ;
 
 /* A step or connector type, for printing. */
 struct listed {
@@ -202,15 +198,8 @@ static void say_unknown(const struct registry *registry, const char *name)
 int cli_steps(const struct arguments *arguments)
 {
     const char *name = arguments->rest_count > 0 ? arguments->rest[0] : NULL;
-    struct settings_input input = {.path = arguments->config,
-                                   .flags = arguments->flags,
-                                   .flag_count = arguments->flag_count,
-                                   .allow_unknown = arguments->allow_unknown,
-                                   .environment = environ};
     struct complaints complaints = {0};
-    struct arena arena = {0};
     struct registry registry;
-    struct settings *settings;
     size_t count = 0;
     bool good;
 
@@ -218,17 +207,14 @@ int cli_steps(const struct arguments *arguments)
         fprintf(stderr, "usage: coordinator steps [NAME] [--json] [--config FILE]\n");
         return 2;
     }
-    settings = settings_load(&arena, &input, &complaints);
-    registry_init(&registry);
-    if (settings && loader_load_all(&registry, settings, getenv("COORDINATOR_PLUGIN_PATH"), &complaints))
+    good = load_types(&registry, arguments, true, &complaints);
+    if (good)
         count = arguments->json ? print_json(&registry, name)
                                 : for_each(&registry, name, name ? each_whole : each_line, NULL);
     fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&complaints.text)));
-    good = complaints.errors == 0;
     if (name && count == 0 && good)
         say_unknown(&registry, name);
     registry_release(&registry);
-    arena_release(&arena);
     complaints_release(&complaints);
     return good && count > 0 ? 0 : 2;
 }

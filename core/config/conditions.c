@@ -5,16 +5,23 @@
 
 enum { SHOWN_MAX = 80 };
 
-static const struct {
-    const char *name;
-    int32_t api;
-} APIS[] = {
-    {"chat_completions", COORD_API_CHAT_COMPLETIONS},
-    {"completions", COORD_API_COMPLETIONS},
-    {"responses", COORD_API_RESPONSES},
-    {"messages", COORD_API_MESSAGES},
-    {"generate", COORD_API_GENERATE},
+/* By number, from 1. */
+static const char *const APIS[] = {
+    [COORD_API_CHAT_COMPLETIONS - 1] = "chat_completions",
+    [COORD_API_COMPLETIONS - 1] = "completions",
+    [COORD_API_RESPONSES - 1] = "responses",
+    [COORD_API_MESSAGES - 1] = "messages",
+    [COORD_API_GENERATE - 1] = "generate",
+    NULL,
 };
+enum { API_COUNT = sizeof APIS / sizeof *APIS - 1 };
+
+static const struct key BOUNDS[] = {
+    {"min", "As many token ids at least.", KEY_COUNT},
+    {"max", "As many token ids at most.", KEY_COUNT},
+};
+
+struct keys conditions_bounds(void) { return KEYS_OF(BOUNDS); }
 
 /* Where the keys are read from and to. */
 struct reading {
@@ -64,17 +71,15 @@ static void read_models(const struct reading *reading, const struct node *node)
 
 static void read_api(const struct reading *reading, coord_slice name, struct position at)
 {
-    const char *names[sizeof APIS / sizeof *APIS];
     const char *near;
 
-    for (size_t i = 0; i < sizeof APIS / sizeof *APIS; i++) {
-        names[i] = APIS[i].name;
-        if (coord_slice_is(name, APIS[i].name)) {
-            reading->conditions->apis |= UINT32_C(1) << APIS[i].api;
+    for (unsigned i = 0; i < API_COUNT; i++) {
+        if (coord_slice_is(name, APIS[i])) {
+            reading->conditions->apis |= UINT32_C(1) << (i + 1);
             return;
         }
     }
-    near = nearest_name(name, names, sizeof names / sizeof *names);
+    near = nearest_name(name, APIS, API_COUNT);
     complain(reading->complaints, COMPLAINT_ERROR, at, "%s.apis: unknown API \"%.*s\"%s%s%s", reading->where,
              shown(name), name.data,
              near ? ": did you mean \"" : "; there are chat_completions, completions, responses, messages and generate",
@@ -176,28 +181,37 @@ static void read_tokens(const struct reading *reading, const struct node *node)
         wrong(reading, node->at, "prompt_tokens", "takes a map with min, max or both");
         return;
     }
-    known = (size_t)read_bound(reading, node, "min", &conditions->min_tokens) +
-            (size_t)read_bound(reading, node, "max", &conditions->max_tokens);
+    known = (size_t)read_bound(reading, node, BOUNDS[0].name, &conditions->min_tokens) +
+            (size_t)read_bound(reading, node, BOUNDS[1].name, &conditions->max_tokens);
     if (known == 0 || known != node->count)
         wrong(reading, node->at, "prompt_tokens", "takes min, max or both, and nothing else");
     else if (conditions->min_tokens > conditions->max_tokens)
         wrong(reading, node->at, "prompt_tokens", "has a min above its max: it never holds");
 }
 
-static const struct {
-    const char *name;
-    bool of_step;
-    void (*read)(const struct reading *reading, const struct node *node);
-} KEYS[] = {
-    {"models", false, read_models}, {"apis", false, read_apis},  {"headers", false, read_headers},
-    {"stream", true, read_stream},  {"media", true, read_media}, {"prompt_tokens", true, read_tokens},
+/* What `match` has comes first. */
+static const struct key KEYS[] = {
+    {"models", "The request's model is one of these; * stands for any bytes.", KEY_TEXTS},
+    {"apis", "It came in on one of these.", KEY_CHOICES, .choices = APIS},
+    {"headers", "Each of these headers has one of its values; * stands for any bytes.", KEY_TEXTS_MAP,
+     .pattern = "[-!#$%&'*+.^_`|~0-9A-Za-z]+"},
+    {"stream", "The request asks for a stream, or does not.", KEY_FLAG},
+    {"media", "Its content has an image, audio or video, or none.", KEY_FLAG},
+    {"prompt_tokens", "How many token ids its prompt has; a step before this one must provide them.", KEY_BOUNDS},
 };
-enum { KEY_COUNT = sizeof KEYS / sizeof *KEYS, MATCH_KEYS = 3 };
+enum { KEY_ROWS = sizeof KEYS / sizeof *KEYS, MATCH_ROWS = 3 };
+
+/* In the same order. */
+static void (*const READERS[KEY_ROWS])(const struct reading *reading, const struct node *node) = {
+    read_models, read_apis, read_headers, read_stream, read_media, read_tokens,
+};
+
+struct keys conditions_keys(bool of_step) { return (struct keys){KEYS, of_step ? KEY_ROWS : MATCH_ROWS}; }
 
 static void read_key(const struct reading *reading, const struct entry *entry, bool of_step)
 {
-    const char *names[KEY_COUNT];
-    size_t count = of_step ? KEY_COUNT : MATCH_KEYS;
+    const char *names[KEY_ROWS];
+    size_t count = conditions_keys(of_step).count;
     const char *near;
 
     for (size_t i = 0; i < count; i++) {
@@ -207,7 +221,7 @@ static void read_key(const struct reading *reading, const struct entry *entry, b
         if (node_is_null(entry->value))
             wrong(reading, entry->at, KEYS[i].name, "has no value");
         else if (!entry->value->broken)
-            KEYS[i].read(reading, entry->value);
+            READERS[i](reading, entry->value);
         return;
     }
     near = nearest_name(entry->key, names, count);

@@ -8,6 +8,10 @@
 
 #include "config/settings.h"
 
+/* The keys of `when` (`of_step`) or `match`; and of the map that prompt_tokens takes. */
+struct keys conditions_keys(bool of_step);
+struct keys conditions_bounds(void);
+
 /*
  * Reads a map of conditions; `where` is "match" or "when". `of_step` allows the keys that only steps have. NULL or null gives no
  * conditions. What is wrong is complained about.

@@ -22,6 +22,10 @@ static const struct unit size_units[] = {
     {"KB", 1000}, {"MB", 1000000}, {"GB", 1000000000},
 };
 
+const char duration_pattern[] = "^[-+]?(0|(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h))+)$";
+const char size_pattern[] = "^[0-9]+(B|KiB|MiB|GiB|KB|MB|GB)?$";
+const char url_pattern[] = "^[Hh][Tt][Tt][Pp][Ss]?://[^/:?#@ ][^/?#@ ]*(/[^?# ]*)?$";
+
 static bool unit_find(const struct unit *units, size_t count, coord_slice name, uint64_t *factor)
 {
     for (size_t i = 0; i < count; i++) {

@@ -5,10 +5,18 @@
 #include "config/header_names.h"
 #include "config/steps.h"
 
-enum { PIPELINES_MAX = 256, SHOWN_MAX = 80 };
+enum { SHOWN_MAX = 80 };
 
-static const char *const SINGLE_KEYS[] = {"steps", NULL};
-static const char *const LISTED_KEYS[] = {"name", "match", "gateway", "steps", NULL};
+/* A pipeline that is alone has the last one only. */
+static const struct key KEYS[] = {
+    {"name", "What it is called in messages, log and metrics.", KEY_TEXT, .required = true},
+    {"match", "Which requests it serves; left out: all.", KEY_MATCH},
+    {"gateway", "Which of the gateways its legs go to; left out: the default one.", KEY_TEXT},
+    {"steps", "What is done for a request, in order.", KEY_STEPS, .required = true},
+};
+enum { KEY_ROWS = sizeof KEYS / sizeof *KEYS };
+
+struct keys pipeline_keys(bool listed) { return listed ? KEYS_OF(KEYS) : (struct keys){&KEYS[KEY_ROWS - 1], 1}; }
 
 static int shown(coord_slice text) { return text.size < SHOWN_MAX ? (int)text.size : SHOWN_MAX; }
 
@@ -56,7 +64,7 @@ static void read_forwarding(const struct pipelines_input *input, const struct no
 }
 
 static void read_common(const struct pipelines_input *input, const struct node *map, const char *where,
-                        const char *const *others, struct pipeline_settings *pipeline)
+                        struct keys others, struct pipeline_settings *pipeline)
 {
     bool loaded = input->load(input->context, map, where, others, &pipeline->values);
 
@@ -80,7 +88,7 @@ static void read_single(const struct pipelines_input *input, const struct node *
     pipeline->at = map ? map->at : settings->root->at;
     pipeline->match = conditions_read(settings->arena, NULL, "match", false, input->complaints);
     pipeline->gateway = default_gateway(settings);
-    read_common(input, map, "pipeline", SINGLE_KEYS, pipeline);
+    read_common(input, map, "pipeline", pipeline_keys(false), pipeline);
     settings->pipelines = pipeline;
     settings->pipeline_count = 1;
 }
@@ -138,7 +146,7 @@ static void read_one(const struct pipelines_input *input, const struct node *map
                  "pipeline \"%.*s\" names no gateway, and there is no default one", shown(pipeline->name),
                  pipeline->name.data ? pipeline->name.data : "");
     where = arena_printf(settings->arena, "pipeline %.*s", COORD_FMT(pipeline->name));
-    read_common(input, map, where ? where : "pipeline", LISTED_KEYS, pipeline);
+    read_common(input, map, where ? where : "pipeline", pipeline_keys(true), pipeline);
 }
 
 static void read_list(const struct pipelines_input *input, const struct node *list)

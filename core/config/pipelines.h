@@ -8,12 +8,17 @@
 
 #include "config/settings.h"
 
+enum { PIPELINES_MAX = 256 };
+
+/* The keys of `pipeline:`, or of an entry of `pipelines:`, beside the params of the section. */
+struct keys pipeline_keys(bool listed);
+
 /* Loads the params of one pipeline's map, with what overrides them; as values_load for the section `pipeline`. */
 struct pipelines_input {
     struct settings *settings;
     bool allow_unknown;
     struct complaints *complaints;
-    bool (*load)(void *context, const struct node *map, const char *where, const char *const *other_keys,
+    bool (*load)(void *context, const struct node *map, const char *where, struct keys other_keys,
                  struct coord_config *config);
     void *context;
 };

@@ -134,26 +134,48 @@ static const coord_param plugins[] = {
     {COORD_PARAM(STRING_LIST, "load", "further plugin files"), .fallback = "[]"},
 };
 
-static const char *const top_others[] = {"log",       "server",   "gateway", "gateways", "pipeline",
-                                         "pipelines", "response", "runtime", "plugins",  NULL};
-static const char *const pipeline_others[] = {"steps", NULL};
+static const struct key top_others[] = {
+    {"log", "What is logged, and how a line looks.", KEY_SECTION},
+    {"server", "Where clients connect, and what they may do.", KEY_SECTION},
+    {"gateway", "The gateway called default: where legs and passthrough go.", KEY_SECTION},
+    {"gateways", "Several gateways: name to the keys of a gateway.", KEY_GATEWAYS},
+    {"pipeline", "The one pipeline, which serves every request.", KEY_SECTION},
+    {"pipelines", "Several pipelines: the first whose match holds serves a request.", KEY_PIPELINES},
+    {"response", "Answers on their way to the client.", KEY_SECTION},
+    {"runtime", "Threads, stacks and names.", KEY_SECTION},
+    {"plugins", "Where steps and connectors are loaded from.", KEY_SECTION},
+};
+
+/* RFC 9110 5.6.2, with white space around it. */
+#define HEADER_NAME "[ \t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+[ \t]*"
+#define PORT "(0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+
+static const struct {
+    enum section section;
+    const char *name;
+    struct text_rule rule;
+} rules[] = {
+    {SECTION_SERVER, "listen_addr", {".*:" PORT, true}},
+    {SECTION_GATEWAY, "phase_header", {HEADER_NAME, true}},
+    {SECTION_PIPELINE, "forward_response_headers", {HEADER_NAME, false}},
+};
 
 #define TABLE(rows) {rows, sizeof(rows) / sizeof *(rows), sizeof(coord_param)}
 
 static const struct {
     const char *name;
     struct param_table table;
-    const char *const *others;
+    struct keys others;
     bool no_environment;
 } sections[SECTION_COUNT] = {
-    [SECTION_TOP] = {"", TABLE(top), top_others, false},
-    [SECTION_LOG] = {"log", TABLE(logging), NULL, false},
-    [SECTION_SERVER] = {"server", TABLE(server), NULL, false},
-    [SECTION_GATEWAY] = {"gateway", TABLE(gateway), NULL, false},
-    [SECTION_PIPELINE] = {"pipeline", TABLE(pipeline), pipeline_others, false},
-    [SECTION_RESPONSE] = {"response", TABLE(response), NULL, false},
-    [SECTION_RUNTIME] = {"runtime", TABLE(runtime), NULL, false},
-    [SECTION_PLUGINS] = {"plugins", TABLE(plugins), NULL, true},
+    [SECTION_TOP] = {"", TABLE(top), {top_others, sizeof top_others / sizeof *top_others}, false},
+    [SECTION_LOG] = {"log", TABLE(logging), {0}, false},
+    [SECTION_SERVER] = {"server", TABLE(server), {0}, false},
+    [SECTION_GATEWAY] = {"gateway", TABLE(gateway), {0}, false},
+    [SECTION_PIPELINE] = {"pipeline", TABLE(pipeline), {0}, false},
+    [SECTION_RESPONSE] = {"response", TABLE(response), {0}, false},
+    [SECTION_RUNTIME] = {"runtime", TABLE(runtime), {0}, false},
+    [SECTION_PLUGINS] = {"plugins", TABLE(plugins), {0}, true},
 };
 
 size_t settings_section_count(void) { return SECTION_COUNT; }
@@ -162,7 +184,15 @@ const char *settings_section_name(size_t index) { return sections[index].name; }
 
 struct param_table settings_section_table(size_t index) { return sections[index].table; }
 
-const char *const *section_other_keys(enum section section) { return sections[section].others; }
+struct keys section_other_keys(enum section section) { return sections[section].others; }
+
+const struct text_rule *section_text_rule(enum section section, const char *name)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].section == section && strcmp(rules[i].name, name) == 0)
+            return &rules[i].rule;
+    return NULL;
+}
 
 bool section_has_environment(enum section section) { return !sections[section].no_environment; }
 

@@ -20,8 +20,16 @@ enum section {
     SECTION_COUNT
 };
 
-/* Keys of the section that are read elsewhere; NULL-terminated, or NULL. */
-const char *const *section_other_keys(enum section section);
+/* Keys of the section that are read elsewhere. */
+struct keys section_other_keys(enum section section);
+
+/* What a text, or each item of a list of texts, looks like beyond what its type says. */
+struct text_rule {
+    const char *pattern; /* a regular expression (POSIX extended and ECMA alike) without anchors */
+    bool filled;         /* a list with nothing in it is wrong */
+};
+/* The rule for that key; NULL: as it likes. */
+const struct text_rule *section_text_rule(enum section section, const char *name);
 
 /* False: no COORDINATOR_… variable reaches into it (decision 78). */
 bool section_has_environment(enum section section);

@@ -10,6 +10,8 @@
 #include "config/substitute.h"
 
 #include <assert.h>
+#include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const int64_t default_log_level = 2;
@@ -170,20 +172,27 @@ static void fill_log(const struct filling *filling)
     filling->settings->log_tenant_header = text_of(filling, "tenant_header");
 }
 
+/* True when the whole of `text`, which a NUL follows, is what `pattern` says. */
+static bool fits(coord_slice text, const char *pattern)
+{
+    char anchored[256];
+    regex_t expression;
+    bool matches;
+
+    snprintf(anchored, sizeof anchored, "^(%s)$", pattern);
+    if (regcomp(&expression, anchored, REG_EXTENDED | REG_NOSUB) != 0)
+        return true; /* memory is short; binding the address will tell */
+    matches = regexec(&expression, text.data ? text.data : "", 0, NULL, 0) == 0;
+    regfree(&expression);
+    return matches;
+}
+
 /* ":8080", "host:80", "[::1]:80"; whether it can be bound is found out by binding it. */
 static void check_listen_address(const struct filling *filling)
 {
     const struct value *value = find(filling, "listen_addr");
-    const char *colon = value->text.size ? memrchr(value->text.data, ':', value->text.size) : NULL;
-    coord_slice port = {0};
-    int64_t number = -1;
 
-    if (value->source == VALUE_ABSENT)
-        return;
-    if (colon)
-        port = (coord_slice){colon + 1, value->text.size - (size_t)(colon + 1 - value->text.data)};
-    if (port.size == 0 || memchr(port.data, '.', port.size) || !parse_integer(port, &number) || number < 0 ||
-        number > 65535)
+    if (value->source != VALUE_ABSENT && !fits(value->text, section_text_rule(SECTION_SERVER, "listen_addr")->pattern))
         complain(filling->complaints, COMPLAINT_ERROR, value->at,
                  "server.listen_addr: no port: write :8080, host:8080 or [::1]:8080");
 }
@@ -384,7 +393,7 @@ struct pipeline_loading {
     struct complaints *complaints;
 };
 
-static bool load_pipeline(void *context, const struct node *map, const char *where, const char *const *other_keys,
+static bool load_pipeline(void *context, const struct node *map, const char *where, struct keys other_keys,
                           struct coord_config *config)
 {
     struct pipeline_loading *loading = context;

@@ -6,14 +6,32 @@
 
 enum { STEPS_MAX = 256, ID_MAX = 64, SHOWN_MAX = 80 };
 
-static const char *const step_keys[] = {"type", "id", "when", "timeout", "on_error", "params"};
+static const char *const on_errors[] = {"fail", "continue", NULL};
+
+static const struct key keys[] = {
+    {"type", "Which step: `coordinator steps` lists those that are loaded.", KEY_STEP_TYPE, .required = true},
+    {"id", "Its name in log and metrics, one of a kind in its pipeline; left out: the type.", KEY_TEXT,
+     .pattern = "[A-Za-z0-9_.-]{1,64}"},
+    {"when", "On which requests it runs; left out: all.", KEY_WHEN},
+    {"timeout", "How long it may take, as in 500ms or 30s; then the client gets a 504.", KEY_DURATION},
+    {"on_error", "What an error means: fail (default), or continue as if the step had not run.", KEY_CHOICE,
+     .choices = on_errors},
+    {"params", "The step's own: `coordinator steps TYPE` lists them.", KEY_PARAMS},
+};
+enum { KEY_ROWS = sizeof keys / sizeof *keys };
+
+struct keys step_keys(void) { return KEYS_OF(keys); }
 
 static int shown(coord_slice text) { return text.size < SHOWN_MAX ? (int)text.size : SHOWN_MAX; }
 
 static void refuse_unknown(const struct entry *entry, bool allow_unknown, struct complaints *complaints)
 {
     const char *known = known_refusal("a step", entry->key);
-    const char *near = nearest_name(entry->key, step_keys, sizeof step_keys / sizeof *step_keys);
+    const char *names[KEY_ROWS], *near;
+
+    for (size_t i = 0; i < KEY_ROWS; i++)
+        names[i] = keys[i].name;
+    near = nearest_name(entry->key, names, KEY_ROWS);
 
     if (known)
         complain(complaints, COMPLAINT_ERROR, entry->at, "\"%.*s\" %s", shown(entry->key), entry->key.data, known);
@@ -79,8 +97,8 @@ static void read_on_error(struct step_entry *step, const struct node *node, stru
     if (!node || node_is_null(node) || node->broken)
         return;
     step->on_error_at = node->at;
-    step->continues = node->kind == NODE_SCALAR && coord_slice_is(node->text, "continue");
-    if (!step->continues && !(node->kind == NODE_SCALAR && coord_slice_is(node->text, "fail")))
+    step->continues = node->kind == NODE_SCALAR && coord_slice_is(node->text, on_errors[1]);
+    if (!step->continues && !(node->kind == NODE_SCALAR && coord_slice_is(node->text, on_errors[0])))
         complain(complaints, COMPLAINT_ERROR, node->at, "on_error takes fail or continue");
 }
 
@@ -102,8 +120,8 @@ static void read_step(struct arena *arena, struct step_entry *steps, size_t inde
         const struct entry *entry = &node->entries[i];
         bool known = false;
 
-        for (size_t k = 0; k < sizeof step_keys / sizeof *step_keys; k++)
-            known |= coord_slice_is(entry->key, step_keys[k]);
+        for (size_t k = 0; k < KEY_ROWS; k++)
+            known |= coord_slice_is(entry->key, keys[k].name);
         if (!known)
             refuse_unknown(entry, allow_unknown, complaints);
     }

@@ -8,6 +8,9 @@
 
 #include "config/settings.h"
 
+/* The keys of a step. */
+struct keys step_keys(void);
+
 /* Reads a pipeline's `steps`. `list` may be NULL (no steps). */
 void steps_read(struct arena *arena, struct pipeline_settings *pipeline, const struct node *list, bool allow_unknown,
                 struct complaints *complaints);

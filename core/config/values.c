@@ -93,8 +93,8 @@ static void refuse_unknown(const struct loading *loading, const struct entry *en
 
 static bool is_other_key(const struct values_input *input, coord_slice key)
 {
-    for (const char *const *other = input->other_keys; other && *other; other++) {
-        if (coord_slice_is(key, *other))
+    for (size_t i = 0; i < input->other_keys.count; i++) {
+        if (coord_slice_is(key, input->other_keys.rows[i].name))
             return true;
     }
     return false;
@@ -212,12 +212,10 @@ static void take_absent(const struct loading *loading, struct value *value)
 static bool prepare(struct loading *loading, struct coord_config *configs)
 {
     const struct values_input *input = loading->input;
-    size_t names = 0;
+    size_t names = input->other_keys.count;
 
     for (size_t t = 0; t < input->table_count; t++)
         names += input->tables[t].count;
-    for (const char *const *other = input->other_keys; other && *other; other++)
-        names++;
     loading->names = arena_alloc(input->arena, names * sizeof *loading->names);
     loading->values = arena_alloc(input->arena, input->table_count * sizeof *loading->values);
     if (!loading->names || !loading->values)
@@ -238,8 +236,8 @@ static bool prepare(struct loading *loading, struct coord_config *configs)
         configs[t].values = values;
         configs[t].count = table->count;
     }
-    for (const char *const *other = input->other_keys; other && *other; other++)
-        loading->names[loading->name_count++] = *other;
+    for (size_t i = 0; i < input->other_keys.count; i++)
+        loading->names[loading->name_count++] = input->other_keys.rows[i].name;
     return true;
 }
 

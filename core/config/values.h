@@ -7,6 +7,7 @@
 #ifndef CONFIG_VALUES_H
 #define CONFIG_VALUES_H
 
+#include "config/keys.h"
 #include "config/tree.h"
 
 #include <coordinator/param.h>
@@ -66,8 +67,8 @@ struct values_input {
     const struct coord_config *parent; /* where `inherits` is looked up, or NULL */
     override_fn *override;             /* NULL: none */
     void *override_context;
-    bool allow_unknown;            /* unknown keys are warnings */
-    const char *const *other_keys; /* keys of the map that are handled elsewhere, NULL-terminated, or NULL */
+    bool allow_unknown;     /* unknown keys are warnings */
+    struct keys other_keys; /* keys of the map that are handled elsewhere */
 };
 
 /*
@@ -79,7 +80,11 @@ struct values_input {
  */
 bool values_load(const struct values_input *input, struct coord_config *configs, struct complaints *complaints);
 
-/* Parsing of single texts; false when malformed. */
+/*
+ * Parsing of single texts; false when malformed. The patterns say the same as regular expressions (POSIX extended and ECMA alike),
+ * but for numbers that are too large and for what only a URL library finds.
+ */
+extern const char duration_pattern[], size_pattern[], url_pattern[];
 bool parse_duration(
     coord_slice text,
     int64_t *nanoseconds); /* Go's: "1h2m3.5s", "100ms", "1us", "µs", "ns"; "0" alone is 0; negative allowed with '-' */

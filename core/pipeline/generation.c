@@ -29,6 +29,14 @@ static const struct {
     int32_t kind;
 } CONNECTOR_PARAMS[2] = {{"kv_connector", COORD_CONNECTOR_KV}, {"ec_connector", COORD_CONNECTOR_EC}};
 
+int32_t connector_kind_named_by(const char *param)
+{
+    for (size_t i = 0; i < sizeof CONNECTOR_PARAMS / sizeof *CONNECTOR_PARAMS; i++)
+        if (strcmp(CONNECTOR_PARAMS[i].param, param) == 0)
+            return CONNECTOR_PARAMS[i].kind;
+    return 0;
+}
+
 const char *intern(coord_slice text)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

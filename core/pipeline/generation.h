@@ -130,6 +130,9 @@ static inline struct upstream *generation_upstream(struct generation *generation
     return generation->local[reactor].upstreams[upstream->index];
 }
 
+/* COORD_CONNECTOR_… when a STRING param of that name names a connector; else 0. */
+int32_t connector_kind_named_by(const char *param);
+
 /* A copy that lives as long as the process; equal texts give the same pointer. Aborts when memory is short. */
 const char *intern(coord_slice text);
 

@@ -80,7 +80,7 @@ const char *registry_nearest_connector(const struct registry *registry, int32_t 
     return nearest_name(name, names, count);
 }
 
-static bool valid_type_name(const char *name)
+bool registry_name_is_valid(const char *name)
 {
     if (!name || name[0] < 'a' || name[0] > 'z')
         return false;
@@ -146,7 +146,7 @@ static coord_status check_step(const struct registry *registry, const struct plu
             reason, plugin->file,
             "a step type of %u bytes is smaller than ABI 1.0 allows (%d); set .size = sizeof(coord_step_type)",
             type->size, STEP_MINIMUM);
-    if (!valid_type_name(type->name))
+    if (!registry_name_is_valid(type->name))
         return registry_refuse(reason, plugin->file, "a step type is called \"%s\"; names are [a-z][a-z0-9-]*",
                                type->name ? type->name : "");
     if (!type->execute)
@@ -191,7 +191,7 @@ static coord_status check_connector(const struct registry *registry, const struc
                                "a connector type of %u bytes is smaller than ABI 1.0 allows (%d); set .size = "
                                "sizeof(coord_connector_type)",
                                type->size, CONNECTOR_MINIMUM);
-    if (!valid_type_name(type->name))
+    if (!registry_name_is_valid(type->name))
         return registry_refuse(reason, plugin->file, "a connector is called \"%s\"; names are [a-z][a-z0-9-]*",
                                type->name ? type->name : "");
     if (type->kind != COORD_CONNECTOR_KV && type->kind != COORD_CONNECTOR_EC)
@@ -247,7 +247,7 @@ coord_status registry_add(struct registry *registry, const char *file, const coo
                               .name = keep(registry, descriptor->name),
                               .version = keep(registry, descriptor->version),
                               .licence = keep(registry, descriptor->licence)};
-    if (!valid_type_name(descriptor->name))
+    if (!registry_name_is_valid(descriptor->name))
         return registry_refuse(reason, file, "the plugin is called \"%s\"; names are [a-z][a-z0-9-]*", plugin->name);
     for (size_t i = 0; descriptor->steps && descriptor->steps[i]; i++)
         if (add_step(registry, plugin, descriptor->steps[i], &steps, reason) != COORD_OK)

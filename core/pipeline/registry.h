@@ -52,6 +52,9 @@ coord_status registry_add(struct registry *registry, const char *file, const coo
 coord_status registry_refuse(struct buffer *reason, const char *file, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What types and plugins may be called: [a-z][a-z0-9-]*. NULL is not. */
+bool registry_name_is_valid(const char *name);
+
 const struct step_kind *registry_step(const struct registry *registry, coord_slice name);
 const struct connector_kind *registry_connector(const struct registry *registry, int32_t kind, coord_slice name);
 /* Nearest name for "did you mean", or NULL. */

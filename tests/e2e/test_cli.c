@@ -144,6 +144,8 @@ static void exit_codes_are_as_documented(void **state)
         {0, {program, "steps"}, "kv-shared-storage"},
         {0, {program, "steps", "prefill"}, "kv_connector"},
         {0, {program, "steps", "prefill", "--json"}, "\"default\""},
+        {0, {program, "schema"}, "https://json-schema.org/draft/2020-12/schema"},
+        {2, {program, "schema", "decode"}, "usage"},
         {2, {program, "steps", "prefil"}, "prefill"},
         {2, {program, "steps", "kv-nixxl"}, "did you mean \"kv-nixl\""},
         {2, {program, "steps", "prefill", "decode"}, "usage"},

@@ -3,22 +3,7 @@
 #     cmake -D NM=nm -D BUILD=FOLDER -D SOURCE=FOLDER -D WORK=FOLDER -D COMPILER=cc [-D SANITIZE=FLAGS] -P examples.cmake
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/exported.cmake)
-set(flags "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror ${SANITIZE}")
-
-# run(DIRECTORY COMMAND…): stops at the first that fails, with what it said.
-function(run directory)
-  execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${directory} OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE result)
-  if(NOT result EQUAL 0)
-    message(FATAL_ERROR "${said}\n${result}: ${ARGN}")
-  endif()
-endfunction()
-
-file(REMOVE_RECURSE ${WORK})
-file(MAKE_DIRECTORY ${WORK})
-run(${WORK} ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
-file(GLOB_RECURSE package ${WORK}/prefix/*/coordinator-testkit.pc)
-cmake_path(GET package PARENT_PATH package)
-set(coordinator ${WORK}/prefix/bin/coordinator)
+include(${CMAKE_CURRENT_LIST_DIR}/installed.cmake)
 
 foreach(example hello-step writer-shout)
   message(NOTICE "${example} by ${COMPILER}")

@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Around declarations, for C++. */
 #ifdef __cplusplus
 #define COORD_BEGIN_DECLS extern "C" {
 #define COORD_END_DECLS }
@@ -32,6 +33,7 @@
 #define COORD_END_DECLS
 #endif
 
+/* In front of or behind a declaration: it is exported, its result must be looked at, its arguments are those of printf. */
 #if defined(__GNUC__)
 #define COORD_API __attribute__((visibility("default")))
 #define COORD_MUST_CHECK __attribute__((warn_unused_result))

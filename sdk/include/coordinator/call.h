@@ -20,8 +20,8 @@
 
 COORD_BEGIN_DECLS
 
-typedef struct coord_call coord_call;
-typedef struct coord_upstream coord_upstream;
+typedef struct coord_call coord_call;         /* one leg of a request */
+typedef struct coord_upstream coord_upstream; /* where legs of a step of its own go */
 
 /* Phases of gateway legs. */
 #define COORD_PHASE_ENCODE "encode"

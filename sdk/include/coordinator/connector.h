@@ -21,6 +21,7 @@ enum {
         1 << 2 /* decode needs what prefill's answer says: its lack is counted (decision 36) */
 };
 
+/* What a plugin says of one connector. */
 typedef struct coord_connector_type {
     uint32_t size;  /* sizeof(coord_connector_type) */
     uint32_t flags; /* COORD_CONNECTOR_CONCURRENT … */
@@ -57,6 +58,7 @@ typedef struct coord_connector coord_connector;
 COORD_API coord_status coord_connector_open(const coord_config *config, const char *param, int32_t kind,
                                             coord_connector **connector, coord_error *error);
 
+/* What its type says. Never NULL. */
 COORD_API uint32_t coord_connector_flags(const coord_connector *connector);
 COORD_API const char *coord_connector_name(const coord_connector *connector);
 

@@ -20,7 +20,7 @@
 
 COORD_BEGIN_DECLS
 
-typedef struct coord_document coord_document;
+typedef struct coord_document coord_document; /* a text and its edits */
 
 enum {
     COORD_JSON_ABSENT = 0, /* nothing there (or the way to it is repeated) */

@@ -14,6 +14,7 @@ COORD_BEGIN_DECLS
 enum { COORD_METRIC_COUNTER = 1, COORD_METRIC_GAUGE = 2, COORD_METRIC_HISTOGRAM = 3 };
 enum { COORD_METRIC_MAX_LABELS = 4 };
 
+/* A family: what its series have in common. */
 typedef struct coord_metric_type {
     uint32_t size; /* sizeof(coord_metric_type) */
     int32_t kind;
@@ -26,7 +27,7 @@ typedef struct coord_metric_type {
                             model_name (coord_request_model_label limits that one by itself) 32768 */
 } coord_metric_type;
 
-typedef struct coord_metric coord_metric;
+typedef struct coord_metric coord_metric; /* a family that was declared */
 
 /*
  * Declares a family; the same name and shape again gives the same one. NULL: another shape exists, memory is short, or the

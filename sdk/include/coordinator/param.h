@@ -30,6 +30,7 @@ enum {
     COORD_PARAM_NO_LIMITS = 1 << 1 /* `minimum` and `maximum` do not apply (INT, NUMBER, DURATION, SIZE) */
 };
 
+/* A param: one row of a table. */
 typedef struct coord_param {
     uint32_t size;        /* sizeof(coord_param) */
     int32_t type;         /* COORD_PARAM_… */

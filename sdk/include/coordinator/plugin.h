@@ -21,12 +21,14 @@
 #define COORD_ABI_MAJOR 1
 #define COORD_ABI_MINOR 0
 
+/* What the ELF note begins with. */
 #define COORD_PLUGIN_MAGIC 0x434f5244u /* "CORD" */
 #define COORD_NOTE_NAME "coordinator"
 #define COORD_NOTE_TYPE 1
 
 COORD_BEGIN_DECLS
 
+/* What a plugin is and brings. */
 typedef struct coord_plugin_descriptor {
     uint32_t size;  /* sizeof(coord_plugin_descriptor) */
     uint32_t magic; /* COORD_PLUGIN_MAGIC */
@@ -47,6 +49,7 @@ typedef struct coord_plugin_note {
     uint32_t descriptor_size;
 } coord_plugin_note;
 
+/* The note as the ELF format lays it out. */
 typedef struct coord_elf_note {
     uint32_t name_size;
     uint32_t descriptor_size;
@@ -57,12 +60,14 @@ typedef struct coord_elf_note {
 
 COORD_END_DECLS
 
+/* COORD_PLUGIN needs it in C++. */
 #ifdef __cplusplus
 #define COORD_PLUGIN_LINKAGE extern "C"
 #else
 #define COORD_PLUGIN_LINKAGE extern
 #endif
 
+/* Defines `coord_plugin` and the note; the arguments are members of coord_plugin_descriptor from `name` on. */
 #define COORD_PLUGIN(...)                                                                                              \
     __attribute__((section(".note.coordinator"), used,                                                                 \
                    aligned(4))) static const coord_elf_note coord_plugin_elf_note = {                                  \

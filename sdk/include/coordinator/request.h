@@ -11,7 +11,7 @@
 
 COORD_BEGIN_DECLS
 
-typedef struct coord_request coord_request;
+typedef struct coord_request coord_request; /* a request on its way */
 
 /* The API that the client called. More may be added; treat an unknown one as "not mine". */
 enum {

@@ -17,8 +17,8 @@
 
 COORD_BEGIN_DECLS
 
-typedef struct coord_writer coord_writer;
-typedef struct coord_head coord_head;
+typedef struct coord_writer coord_writer; /* a writer around one answer */
+typedef struct coord_head coord_head;     /* its status and headers */
 
 enum {
     COORD_WRITER_REWRITES = 1 << 0, /* it may change, hold, add or drop bytes */
@@ -27,6 +27,7 @@ enum {
         << 1 /* it wants to read the body: legs are sent with Accept-Encoding: identity; it is skipped when the worker compresses all the same */
 };
 
+/* What a writer does; it lives on. */
 typedef struct coord_writer_type {
     uint32_t size;  /* sizeof(coord_writer_type) */
     uint32_t flags; /* COORD_WRITER_… */
@@ -43,6 +44,7 @@ typedef struct coord_writer_type {
 COORD_API coord_status coord_request_wrap(coord_request *request, const coord_writer_type *type,
                                           void *state) COORD_MUST_CHECK;
 
+/* What it was wrapped with, and the request whose answer it is. */
 COORD_API void *coord_writer_state(const coord_writer *writer);
 COORD_API coord_request *coord_writer_request(const coord_writer *writer);
 

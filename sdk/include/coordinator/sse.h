@@ -15,8 +15,9 @@
 
 COORD_BEGIN_DECLS
 
-typedef struct coord_sse coord_sse;
+typedef struct coord_sse coord_sse; /* a parser */
 
+/* One event; its slices belong to the parser. */
 typedef struct coord_sse_event {
     uint32_t size;     /* sizeof(coord_sse_event), set by the caller */
     uint32_t has_data; /* 0: only comments or other fields */

@@ -24,6 +24,7 @@ COORD_BEGIN_DECLS
 #define COORD_THING_KV_PARAMS "kv_params"
 #define COORD_THING_ANSWER "answer" /* the step always answers: later ones are unreachable */
 
+/* What a plugin says of one step. */
 typedef struct coord_step_type {
     uint32_t size;             /* sizeof(coord_step_type) */
     uint32_t flags;            /* 0 */

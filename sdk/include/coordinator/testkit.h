@@ -27,8 +27,8 @@
 
 COORD_BEGIN_DECLS
 
-typedef struct coord_kit coord_kit;
-typedef struct coord_kit_client coord_kit_client;
+typedef struct coord_kit coord_kit;               /* a coordinator with its upstreams */
+typedef struct coord_kit_client coord_kit_client; /* a client with its connection */
 
 enum { COORD_KIT_MS = 1000000 }; /* nanoseconds in a millisecond */
 
@@ -58,6 +58,7 @@ typedef struct coord_kit_field {
     coord_slice value;
 } coord_kit_field;
 
+/* One of them, as it came. */
 typedef struct coord_kit_message {
     uint32_t size;
     int32_t status;             /* of an answer; 0: no head has come */

@@ -26,6 +26,7 @@ enum {
 /* Which addends of a Messages prompt were said (`parts`). */
 enum { COORD_USAGE_INPUT = 1 << 0, COORD_USAGE_CACHE_READ = 1 << 1, COORD_USAGE_CACHE_CREATION = 1 << 2 };
 
+/* The counts of a usage block, or of several on top of each other. */
 typedef struct coord_usage {
     uint32_t size; /* sizeof(coord_usage), set by the caller */
     uint32_t said; /* COORD_USAGE_… */
