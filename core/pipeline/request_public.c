@@ -115,7 +115,7 @@ coord_status coord_request_wrap(coord_request *request, const coord_writer_type 
 {
     coord_status status = chain_wrap(&request->chain, type, state);
 
-    if (status == COORD_OK && request->step)
+    if (status == COORD_OK && request->step && type->name)
         generation_note_writer(request->step, type->name);
     return status;
 }

@@ -356,6 +356,64 @@ static void a_generation_lives_until_its_last_request_and_each_part_of_it_once(v
     assert_int_equal(events("first destroy\n"), 1);
 }
 
+static void a_generation_lives_until_its_last_work_in_the_background(void **state)
+{
+    struct text text = {0};
+    char path[128];
+
+    (void)state;
+    deploy_life();
+    reconfigure_life("busy", ", background: 1s");
+    hang_up();
+    UNTIL(SUCCESSES == 2);
+    assert_int_equal(fetch("POST", CHAT_PATH, "", CHAT)->answer.status, 200);
+    reconfigure_life("last", "");
+    hang_up();
+    UNTIL(SUCCESSES == 3);
+    UNTIL(events("busy destroy\n") == 1);
+    assert_int_equal(events("busy background\n"), 1);
+    snprintf(path, sizeof path, "%s/events", deployed.folder);
+    assert_true(file_read(path, &text));
+    assert_true(strstr(text.data, "busy background") < strstr(text.data, "busy stop"));
+    text_free(&text);
+}
+
+static void many_generations_live_side_by_side_and_a_drain_waits_for_all_of_them(void **state)
+{
+    enum { COUNT = 5 };
+    struct scripted *worker = scripted_start(&(struct scripted_options){.decode = old_decode});
+    struct client *streams[COUNT];
+    char steps[600], name[16];
+
+    (void)state;
+    deploy_life();
+    for (int i = 0; i < COUNT; i++) {
+        struct plan plan;
+
+        snprintf(name, sizeof name, "number-%d", i);
+        plan = life_plan(steps, name, "");
+        plan.gateway_port = scripted_port(worker);
+        reconfigure(&plan);
+        hang_up();
+        UNTIL(SUCCESSES == i + 2);
+        streams[i] = client_open(deployed.port);
+        client_post(streams[i], CHAT_PATH, "", span_of(STREAM));
+        assert_true(client_read_head(streams[i], PATIENCE_MS));
+    }
+    UNTIL(events(" destroy\n") == 1); /* that of deploy_life */
+    process_signal(&deployed.coordinator, SIGTERM);
+    UNTIL(strstr(coordinator_log(), "draining"));
+    scripted_open_gate(worker);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(client_read_body(streams[i], SIZE_MAX, PATIENCE_MS));
+        assert_contains(streams[i]->answer.body.data, "[DONE]");
+    }
+    assert_true(process_wait(&deployed.coordinator, PATIENCE_MS));
+    assert_int_equal(deployed.coordinator.code, 0);
+    assert_int_equal(events(" destroy\n"), COUNT + 1);
+    assert_int_equal(events(" thread_stop\n"), 3 * (COUNT + 1));
+}
+
 static void a_step_that_does_not_start_changes_nothing(void **state)
 {
     (void)state;
@@ -637,6 +695,8 @@ int main(void)
         TEST(a_slow_stream_goes_on_when_the_marks_of_its_buffer_change),
         TEST(a_configuration_with_errors_changes_nothing_and_every_error_is_told),
         TEST(a_generation_lives_until_its_last_request_and_each_part_of_it_once),
+        TEST(a_generation_lives_until_its_last_work_in_the_background),
+        TEST(many_generations_live_side_by_side_and_a_drain_waits_for_all_of_them),
         TEST(a_step_that_does_not_start_changes_nothing),
         TEST(requests_are_served_while_a_reload_takes_its_time),
         TEST(two_signals_at_once_are_no_less_than_one_reload_after_the_last),

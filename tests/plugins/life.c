@@ -1,5 +1,7 @@
 /* A step that tells of its life in a file, a line an event, and that fails or takes its time where it is told to. */
+#include <coordinator/background.h>
 #include <coordinator/plugin.h>
+#include <coordinator/wait.h>
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -10,7 +12,7 @@
 
 struct life {
     coord_slice name, events;
-    int64_t start_ns, thread_ns, failing_thread;
+    int64_t start_ns, thread_ns, background_ns, failing_thread;
     bool failing_start;
     atomic_int threads;
 };
@@ -21,6 +23,8 @@ static const coord_param PARAMS[] = {
     {COORD_PARAM(SECRET, "password", "Never shown."), .fallback = "none"},
     {COORD_PARAM(DURATION, "start", "How long start takes."), .fallback = "0s", .maximum = INT64_MAX},
     {COORD_PARAM(DURATION, "thread", "How long thread_start takes."), .fallback = "0s", .maximum = INT64_MAX},
+    {COORD_PARAM(DURATION, "background", "How long work goes on behind each request; 0s: there is none."),
+     .fallback = "0s", .maximum = INT64_MAX},
     {COORD_PARAM(BOOL, "fail_start", "Whether start fails."), .fallback = "false"},
     {COORD_PARAM(INT, "fail_thread", "Which thread_start fails, from 1; 0: none."), .fallback = "0", .maximum = 256},
 };
@@ -56,6 +60,7 @@ static coord_status create(const coord_config *config, void **state, coord_error
         coord_config_string(config, "events", &life->events) != COORD_OK ||
         coord_config_duration(config, "start", &life->start_ns) != COORD_OK ||
         coord_config_duration(config, "thread", &life->thread_ns) != COORD_OK ||
+        coord_config_duration(config, "background", &life->background_ns) != COORD_OK ||
         coord_config_bool(config, "fail_start", &life->failing_start) != COORD_OK ||
         coord_config_int(config, "fail_thread", &life->failing_thread) != COORD_OK) {
         free(life);
@@ -103,10 +108,20 @@ static void thread_stop(void *state, void *local)
     tell(state, "thread_stop");
 }
 
+static void work_on(coord_request *background, void *argument)
+{
+    const struct life *life = argument;
+
+    if (coord_sleep(background, life->background_ns) == COORD_OK)
+        tell(life, "background");
+}
+
 static coord_status execute(void *state, coord_request *request)
 {
     if (coord_request_local(request) != state)
         abort();
+    if (((const struct life *)state)->background_ns > 0)
+        return coord_background(request, work_on, state, NULL);
     return COORD_NEXT;
 }
 

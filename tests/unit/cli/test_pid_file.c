@@ -126,57 +126,72 @@ static void somebody_who_just_looks_at_a_stale_one_does_not_hold_it(void **state
 {
     struct pid_file file;
     struct buffer reason = {0};
+    int locked[2];
     pid_t child;
+    char byte;
 
     (void)state;
     write_file(path, "999999999\n");
+    assert_int_equal(pipe(locked), 0);
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         FILE *looked = fopen(path, "re");
 
-        if (!looked || flock(fileno(looked), LOCK_SH) != 0)
+        if (!looked || flock(fileno(looked), LOCK_SH) != 0 || write(locked[1], "l", 1) != 1)
             _exit(1);
         usleep(20000);
         _exit(0);
     }
-    usleep(5000);
+    assert_int_equal(read(locked[0], &byte, 1), 1);
     assert_true(pid_file_take(&file, path, &reason));
     waitpid(child, NULL, 0);
+    close(locked[0]);
+    close(locked[1]);
     pid_file_drop(&file);
+}
+
+/* Takes it at the signal, and keeps it until everybody has tried. */
+static int try_to_get_it(const int go[2], const int stay[2])
+{
+    struct pid_file file;
+    struct buffer reason = {0};
+    bool taken;
+    char byte;
+
+    close(go[1]);
+    close(stay[1]);
+    taken = read(go[0], &byte, 1) == 0 && pid_file_take(&file, path, &reason);
+    return taken && read(stay[0], &byte, 1) == 0;
 }
 
 static void of_many_who_want_it_one_gets_it(void **state)
 {
     enum { MANY = 8 };
-    pid_t children[MANY];
-    int go[2], status, winners = 0;
-    char byte;
+    int go[2], stay[2], status, winners = 0;
 
     (void)state;
     write_file(path, "999999999\n");
     assert_int_equal(pipe(go), 0);
+    assert_int_equal(pipe(stay), 0);
+    alarm(60); /* with two winners the last but one would not end */
     for (int i = 0; i < MANY; i++) {
-        children[i] = fork();
-        assert_true(children[i] >= 0);
-        if (children[i] == 0) {
-            struct pid_file file;
-            struct buffer reason = {0};
-            bool taken;
+        pid_t child = fork();
 
-            close(go[1]);
-            taken = read(go[0], &byte, 1) == 0 && pid_file_take(&file, path, &reason);
-            if (taken)
-                usleep(500000);
-            _exit(taken ? 1 : 0);
-        }
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(try_to_get_it(go, stay));
     }
     close(go[0]);
     close(go[1]);
     for (int i = 0; i < MANY; i++) {
-        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        if (i == MANY - 1)
+            close(stay[1]);
+        assert_true(wait(&status) > 0);
         winners += WEXITSTATUS(status);
     }
+    alarm(0);
+    close(stay[0]);
     assert_int_equal(winners, 1);
     assert_int_equal(files_left(), 1);
 }
