@@ -11,8 +11,15 @@ static int cli_help(const struct arguments *arguments);
 static const struct cli_command COMMANDS[] = {
     {"serve", "serve --config FILE [--pid-file FILE] [--allow-unknown-keys] [flags]",
      "runs the service; also without the word `serve`", cli_serve},
-    {"check", "check --config FILE [--allow-unknown-keys]",
-     "loads plugins and pipeline and prints every error; exit 0 or 2", cli_check},
+    {"check", "check --config FILE [--explain] [--allow-unknown-keys]",
+     "loads plugins and pipelines and prints every error; --explain: the pipelines as composed, and where each value "
+     "came from; exit 0 or 2",
+     cli_check},
+    {"explain",
+     "explain --config FILE --request FILE [--path PATH] [--header 'NAME: VALUE']... [--answers FILE] [--json]",
+     "serves one request with answers that stand in for the workers' and shows what would be sent; exit 0, 1 (no "
+     "pipeline, or refused) or 2",
+     cli_explain},
     {"steps", "steps [NAME] [--json] [--config FILE] [--allow-unknown-keys]",
      "lists the loaded step and connector types, or one with its params", cli_steps},
     {"version", "version", "prints the version of the program, its plugin ABI and its libraries", cli_version},

@@ -9,6 +9,14 @@
 
 extern char **environ;
 
+/* One too many is told by cli_explain. */
+static void keep_header(struct arguments *arguments, const char *value)
+{
+    if (value && arguments->header_count < sizeof arguments->headers / sizeof *arguments->headers)
+        arguments->headers[arguments->header_count] = value;
+    arguments->header_count++;
+}
+
 /* Flags of ours that set no key. */
 static bool own_flag(struct arguments *arguments, const char *name, const char *value, bool *takes_value)
 {
@@ -17,6 +25,14 @@ static bool own_flag(struct arguments *arguments, const char *name, const char *
         arguments->config = value;
     else if (strcmp(name, "--pid-file") == 0)
         arguments->pid_file = value;
+    else if (strcmp(name, "--request") == 0)
+        arguments->request = value;
+    else if (strcmp(name, "--path") == 0)
+        arguments->path = value;
+    else if (strcmp(name, "--answers") == 0)
+        arguments->answers = value;
+    else if (strcmp(name, "--header") == 0)
+        keep_header(arguments, value);
     else
         *takes_value = false;
     if (*takes_value)
@@ -25,6 +41,8 @@ static bool own_flag(struct arguments *arguments, const char *name, const char *
         arguments->allow_unknown = true;
     else if (strcmp(name, "--json") == 0)
         arguments->json = true;
+    else if (strcmp(name, "--explain") == 0)
+        arguments->explain = true;
     else
         return false;
     return true;
@@ -95,7 +113,9 @@ bool arguments_parse(struct arguments *arguments, int argc, char **argv)
     return true;
 }
 
-void load_all(struct loaded *loaded, const struct arguments *arguments)
+void load_all(struct loaded *loaded, const struct arguments *arguments) { load_adjusted(loaded, arguments, NULL); }
+
+void load_adjusted(struct loaded *loaded, const struct arguments *arguments, void (*adjust)(struct settings *settings))
 {
     struct settings_input input = {.path = arguments->config,
                                    .flags = arguments->flags,
@@ -112,6 +132,8 @@ void load_all(struct loaded *loaded, const struct arguments *arguments)
         arena_release(&arena);
         return;
     }
+    if (adjust)
+        adjust(settings);
     log_configure((int32_t)settings->log_level, settings->log_format ? LOG_JSON : LOG_TEXT);
     loader_load_all(&loaded->registry, settings, getenv("COORDINATOR_PLUGIN_PATH"), &loaded->complaints);
     loaded->generation = generation_build(&arena, settings, &loaded->registry, &loaded->complaints);

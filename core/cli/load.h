@@ -9,10 +9,16 @@
 
 /* The command line after the subcommand, taken apart. */
 struct arguments {
-    const char *config;   /* --config, NULL: not given */
-    bool allow_unknown;   /* --allow-unknown-keys */
-    bool json;            /* --json */
-    const char *pid_file; /* --pid-file */
+    const char *config;      /* --config, NULL: not given */
+    bool allow_unknown;      /* --allow-unknown-keys */
+    bool json;               /* --json */
+    const char *pid_file;    /* --pid-file */
+    bool explain;            /* check --explain */
+    const char *request;     /* explain --request FILE */
+    const char *path;        /* explain --path, NULL: not given */
+    const char *answers;     /* explain --answers FILE */
+    const char *headers[64]; /* explain --header "NAME: VALUE", each */
+    size_t header_count;
     struct flag_value flags[32];
     size_t flag_count;
     const char *rest[8]; /* what is no flag */
@@ -31,6 +37,8 @@ struct loaded {
 
 /* Loads settings, plugins and pipeline; everything that is wrong is in `complaints`. Also sets the log's level and format. */
 void load_all(struct loaded *loaded, const struct arguments *arguments);
+/* The same, with settings changed by `adjust` (or NULL) once they have been checked. */
+void load_adjusted(struct loaded *loaded, const struct arguments *arguments, void (*adjust)(struct settings *settings));
 /* `generation`, if still there, is freed too. */
 void load_release(struct loaded *loaded);
 
@@ -44,6 +52,7 @@ struct cli_command {
 
 int cli_serve(const struct arguments *arguments);
 int cli_check(const struct arguments *arguments);
+int cli_explain(const struct arguments *arguments);
 int cli_steps(const struct arguments *arguments);
 int cli_version(const struct arguments *arguments);
 

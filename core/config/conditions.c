@@ -31,9 +31,9 @@ static void wrong(const struct reading *reading, struct position at, const char 
     complain(reading->complaints, COMPLAINT_ERROR, at, "%s.%s %s", reading->where, key, what);
 }
 
-/* A text or a list of texts, as a list. False when it is something else. */
+/* A text or a list of texts, as a list; `*secret` when one was substituted. False when it is something else. */
 static bool read_texts(const struct reading *reading, const struct node *node, const char *key,
-                       const coord_slice **texts, size_t *count)
+                       const coord_slice **texts, size_t *count, bool *secret)
 {
     const struct node *one[] = {node};
     const struct node *const *items = node->kind == NODE_LIST ? (const struct node *const *)node->items : one;
@@ -51,6 +51,7 @@ static bool read_texts(const struct reading *reading, const struct node *node, c
             return false;
         }
         list[i] = items[i]->text;
+        *secret |= items[i]->substituted;
     }
     *texts = list;
     return true;
@@ -58,7 +59,8 @@ static bool read_texts(const struct reading *reading, const struct node *node, c
 
 static void read_models(const struct reading *reading, const struct node *node)
 {
-    if (!read_texts(reading, node, "models", &reading->conditions->models, &reading->conditions->model_count))
+    if (!read_texts(reading, node, "models", &reading->conditions->models, &reading->conditions->model_count,
+                    &reading->conditions->models_secret))
         reading->conditions->model_count = 0;
 }
 
@@ -85,8 +87,9 @@ static void read_apis(const struct reading *reading, const struct node *node)
 {
     const coord_slice *names;
     size_t count;
+    bool secret = false; /* names of APIs are none */
 
-    if (!read_texts(reading, node, "apis", &names, &count))
+    if (!read_texts(reading, node, "apis", &names, &count, &secret))
         return;
     for (size_t i = 0; i < count; i++)
         read_api(reading, names[i], node->kind == NODE_LIST ? node->items[i]->at : node->at);
@@ -124,7 +127,8 @@ static void read_headers(const struct reading *reading, const struct node *node)
         header->name = header_name(reading, node->entries[i].key);
         if (header->name.size == 0)
             wrong(reading, node->entries[i].at, "headers", "holds a name that no header can have");
-        else if (read_texts(reading, node->entries[i].value, "headers", &header->values, &header->count))
+        else if (read_texts(reading, node->entries[i].value, "headers", &header->values, &header->count,
+                            &header->secret))
             reading->conditions->header_count++;
     }
     reading->conditions->headers = headers;

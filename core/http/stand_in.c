@@ -32,6 +32,8 @@ const char *upstream_transport_name(const struct upstream *upstream)
     return upstream->chosen == &curl_transport ? "libcurl" : "direct";
 }
 
+bool upstream_is_secure(const struct upstream *upstream) { return upstream->secure; }
+
 static struct attempt *take(struct upstream *upstream)
 {
     struct stand_in_attempt *self = calloc(1, sizeof *self);

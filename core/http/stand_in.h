@@ -36,5 +36,7 @@ void client_stand_in(struct client *client, stand_in_fn *stand_in, void *context
 
 /* How the upstream's legs would really travel: "direct" or "libcurl". */
 const char *upstream_transport_name(const struct upstream *upstream);
+/* By https. */
+bool upstream_is_secure(const struct upstream *upstream);
 
 #endif

@@ -147,6 +147,11 @@ static bool step(struct walk *walk)
     return true;
 }
 
+bool document_shares_text(const coord_document *document, const coord_document *received)
+{
+    return document->received == received->received;
+}
+
 bool document_splices(const coord_document *document, const coord_document *received, splice_fn *each, void *context)
 {
     struct walk walk = {.each = each, .context = context};

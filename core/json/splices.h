@@ -8,6 +8,9 @@
 
 #include <coordinator/document.h>
 
+/* True when both are laid over the same received text. */
+bool document_shares_text(const coord_document *document, const coord_document *received);
+
 /* `pointer` (RFC 6901, valid during the call) names a member or element that was set, added or removed. */
 typedef void splice_fn(void *context, coord_slice pointer);
 

@@ -41,6 +41,8 @@ struct step {
     bool created, started;
     struct coord_connector *connectors;
     struct coord_config config;
+    const struct coord_config *configs; /* that one, then those of its connectors */
+    size_t config_count;
     struct metric_series *duration;
 };
 
@@ -70,6 +72,7 @@ struct generation {
     struct coord_upstream *upstreams;
     unsigned upstream_count;
     struct coord_upstream *gateway; /* the one called default, where passthrough goes; NULL: there is none */
+    const struct witness *witness;  /* of a dry run, set before anything enters; NULL: none */
     struct generation_local local[MAX_REACTORS];
 };
 
