@@ -243,6 +243,84 @@ struct conditions conditions_read(struct arena *arena, const struct node *node, 
     return conditions;
 }
 
+/* ---- Printing ---- */
+
+static bool print_key(struct buffer *out, const char *key, bool *first)
+{
+    bool printed = buffer_printf(out, "%s%s: ", *first ? "" : ", ", key);
+
+    *first = false;
+    return printed;
+}
+
+static bool print_texts(struct buffer *out, const coord_slice *texts, size_t count, bool secret)
+{
+    bool printed = buffer_append_text(out, secret ? "[secret" : "[");
+
+    for (size_t i = 0; i < count && printed && !secret; i++)
+        printed = buffer_printf(out, "%s\"%.*s\"", i ? ", " : "", COORD_FMT(texts[i]));
+    return printed && buffer_append(out, "]", 1);
+}
+
+static bool print_apis(struct buffer *out, uint32_t apis)
+{
+    bool printed = buffer_append(out, "[", 1), first = true;
+
+    for (size_t i = 0; i < sizeof APIS / sizeof *APIS && printed; i++)
+        if (apis >> APIS[i].api & 1) {
+            printed = buffer_printf(out, "%s%s", first ? "" : ", ", APIS[i].name);
+            first = false;
+        }
+    return printed && buffer_append(out, "]", 1);
+}
+
+static bool print_headers(struct buffer *out, const struct conditions *conditions)
+{
+    bool printed = buffer_append(out, "{", 1);
+
+    for (size_t i = 0; i < conditions->header_count && printed; i++) {
+        const struct header_condition *header = &conditions->headers[i];
+
+        printed = buffer_printf(out, "%s%.*s: ", i ? ", " : "", COORD_FMT(header->name)) &&
+                  print_texts(out, header->values, header->count, header->secret);
+    }
+    return printed && buffer_append(out, "}", 1);
+}
+
+static bool print_tokens(struct buffer *out, const struct conditions *conditions)
+{
+    bool printed = buffer_append(out, "{", 1);
+
+    if (conditions->min_tokens > 0)
+        printed = printed && buffer_printf(out, "min: %llu", (unsigned long long)conditions->min_tokens);
+    if (conditions->max_tokens < UINT64_MAX)
+        printed = printed && buffer_printf(out, "%smax: %llu", conditions->min_tokens > 0 ? ", " : "",
+                                           (unsigned long long)conditions->max_tokens);
+    return printed && buffer_append(out, "}", 1);
+}
+
+bool conditions_print(const struct conditions *conditions, struct buffer *out)
+{
+    bool first = true, printed = buffer_append(out, "{", 1);
+
+    if (conditions->model_count > 0)
+        printed = printed && print_key(out, "models", &first) &&
+                  print_texts(out, conditions->models, conditions->model_count, conditions->models_secret);
+    if (conditions->apis != 0)
+        printed = printed && print_key(out, "apis", &first) && print_apis(out, conditions->apis);
+    if (conditions->header_count > 0)
+        printed = printed && print_key(out, "headers", &first) && print_headers(out, conditions);
+    if (conditions->stream >= 0)
+        printed = printed && print_key(out, "stream", &first) &&
+                  buffer_append_text(out, conditions->stream ? "true" : "false");
+    if (conditions->media >= 0)
+        printed = printed && print_key(out, "media", &first) &&
+                  buffer_append_text(out, conditions->media ? "true" : "false");
+    if (conditions->has_tokens)
+        printed = printed && print_key(out, "prompt_tokens", &first) && print_tokens(out, conditions);
+    return printed && buffer_append(out, "}", 1);
+}
+
 /* ---- Implication ---- */
 
 static bool holds_text(const coord_slice *texts, size_t count, coord_slice text)

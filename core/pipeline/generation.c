@@ -171,6 +171,7 @@ static void create_step(struct construction *build, const struct step_entry *ent
     step->config = build->configs[0];
     step->configs = build->configs;
     step->config_count = build->config_count;
+    memcpy(step->kinds, build->kinds, sizeof step->kinds);
     step->created =
         !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
     if (!step->created)

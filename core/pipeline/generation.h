@@ -43,6 +43,7 @@ struct step {
     struct coord_config config;
     const struct coord_config *configs; /* that one, then those of its connectors */
     size_t config_count;
+    const struct connector_kind *kinds[2]; /* of those: KV, EC; NULL: it has none */
     struct metric_series *duration;
 };
 
