@@ -80,14 +80,14 @@ static const char *transport_of(const struct gateway_settings *gateway)
 {
     switch ((enum upstream_transport)gateway->transport) {
     case UPSTREAM_DIRECT:
-        return "direct, as transport says";
+        return "direct (gateway.transport is direct)";
     case UPSTREAM_CURL:
-        return "libcurl, as transport says";
+        return "libcurl (gateway.transport is curl)";
     case UPSTREAM_AUTO:
         break;
     }
-    return is_secure(gateway) ? "libcurl: transport is auto, and https needs it"
-                              : "direct: transport is auto, and http needs no more";
+    return is_secure(gateway) ? "libcurl (gateway.transport is auto, and the URL is https)"
+                              : "direct (gateway.transport is auto, and the URL is http)";
 }
 
 /* What stands behind the host of an address from the environment is not shown. */

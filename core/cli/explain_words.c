@@ -30,7 +30,7 @@ const char *explain_why(const struct rehearsal *rehearsal, const struct rehearse
         return step->why;
     if (!step->ran)
         return not_reached(rehearsal);
-    if (!step->ended)
+    if (!step->ended || step->step == rehearsal->stuck)
         return "it did not end";
     if (step->status < 0)
         return "it failed without saying why";

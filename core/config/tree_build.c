@@ -375,7 +375,7 @@ static bool read_events(struct builder *builder, coord_slice text)
     yaml_event_t event;
     bool going = true, ended = false;
 
-    yaml_parser_set_input_string(&builder->parser, (const unsigned char *)text.data, text.size);
+    yaml_parser_set_input_string(&builder->parser, (const unsigned char *)(text.data ? text.data : ""), text.size);
     while (going && !ended) {
         if (!yaml_parser_parse(&builder->parser, &event)) {
             explain_parser_error(builder, text);

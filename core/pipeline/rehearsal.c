@@ -89,9 +89,9 @@ static void judge_answer(struct rehearsal *rehearsal)
 
 static void judge_timeout(struct rehearsal *rehearsal)
 {
-    if (rehearsal->running)
+    if (rehearsal->stuck)
         rehearsal->error = arena_printf(&rehearsal->arena, "the dry run did not end within %d s: step %s was running",
-                                        REHEARSAL_SECONDS, rehearsal->running->id);
+                                        REHEARSAL_SECONDS, rehearsal->stuck->id);
     else
         rehearsal->error = arena_printf(&rehearsal->arena, "the dry run did not end within %d s", REHEARSAL_SECONDS);
 }
@@ -127,6 +127,13 @@ static void keep_fields(struct rehearsal *rehearsal, const struct headers *from)
         buffer_release(&value);
     }
     rehearsal->answer.headers = kept;
+}
+
+static void note_stuck(struct rehearsal *rehearsal)
+{
+    pthread_mutex_lock(&rehearsal->lock);
+    rehearsal->stuck = rehearsal->running;
+    pthread_mutex_unlock(&rehearsal->lock);
 }
 
 /* The reactor may still be stuck in a step: from now on it writes nothing down. */
@@ -177,6 +184,8 @@ bool rehearsal_run(struct rehearsal *rehearsal, struct generation *generation_ta
     if (!start(rehearsal, generation_take, complaints))
         return false;
     outcome = ask(rehearsal, input, &received);
+    if (outcome == LOOPBACK_TIMEOUT)
+        note_stuck(rehearsal);
     drained = service_drain(&rehearsal->service, -1);
     close_record(rehearsal);
     keep_fields(rehearsal, &rehearsal->answer.headers);

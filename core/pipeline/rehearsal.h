@@ -87,6 +87,7 @@ struct rehearsal {
     const struct pipeline *pipeline; /* NULL: none */
     struct rehearsed_step *steps;    /* of that pipeline */
     const struct step *running;
+    const struct step *stuck; /* the one that ran when the time was over */
     struct rehearsed_try *tries, **tries_end;
     struct rehearsed_leg *background, **background_end;
     struct rehearsed_writer *outermost; /* sees the worker's bytes first; the last one inward is `client` */
