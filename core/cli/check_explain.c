@@ -38,7 +38,7 @@ static void put_place(struct page *page, struct position at)
 static void put_source(struct page *page, const struct value *value)
 {
     if (value->source == VALUE_INHERITED)
-        put(page, "inherited from %s, ", value->param->inherits);
+        put(page, "inherited from %s%s", value->param->inherits, value->at.line > 0 ? " at " : ", ");
     put_place(page, value->at);
 }
 
@@ -49,7 +49,10 @@ static void put_value(struct page *page, const struct value *value, const char *
         put(page, "not set\n");
         return;
     }
-    page->good = page->good && value_print(value, page->out);
+    if (value->environment)
+        put(page, "[secret]");
+    else
+        page->good = page->good && value_print(value, page->out);
     put(page, " (");
     put_source(page, value);
     put(page, ")\n");

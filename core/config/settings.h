@@ -57,7 +57,7 @@ struct gateway_settings {
     bool given;          /* by the file, the environment or a flag */
     coord_slice address; /* normalised URL, may be empty when absent */
     struct position address_at;
-    bool address_secret; /* substituted: of what is shown only scheme, host and port are */
+    bool address_secret; /* from the environment: only scheme, host and port are shown */
     int32_t transport;
     int64_t max_idle_conns_per_host;
     int64_t idle_conn_timeout_ns;

@@ -67,7 +67,7 @@ static bool keep_value(struct secrets *secrets, const struct value *value)
     size_t shortest = value->param->type == COORD_PARAM_SECRET ? 1 : SHORTEST;
     bool kept = true;
 
-    if (!value->secret || value->source <= VALUE_DEFAULT)
+    if (!(value->secret || value->environment) || value->source <= VALUE_DEFAULT)
         return true;
     switch (value->param->type) {
     case COORD_PARAM_STRING:

@@ -1,8 +1,8 @@
 /*
- * What a dry run must not show: secret params, and what came from the environment by `${NAME}`.
+ * What a dry run must not show: secret params, and what came from the environment, by `${NAME}` or by a variable of a key's own.
  *
- * Of a URL the part behind the host is hidden, and of one that is not a gateway's the host, too. A substituted text of fewer than
- * four bytes is none: it would stand everywhere. Thread: gather [load]; hide [any thread].
+ * Of a URL the part behind the host is hidden, and of one that is not a gateway's the host, too. A text from the environment of
+ * fewer than four bytes is none: it would stand everywhere. Thread: gather [load]; hide [any thread].
  */
 #ifndef PIPELINE_SECRETS_H
 #define PIPELINE_SECRETS_H

@@ -669,6 +669,27 @@ static void secrets_and_what_came_from_the_environment_never_show(void **state)
 
 /* ---- What is not to be run ---- */
 
+static void a_variable_of_a_keys_own_is_as_secret(void **state)
+{
+    static const char *const environment[] = {"COORDINATOR_GATEWAY_ADDRESS=http://shown.invalid:82/hidden", NULL};
+    struct run run = explain(configure("pipeline:\n  steps:\n    - type: decode\n"), CHAT, JSON, environment);
+    struct text output = {0};
+
+    (void)state;
+    assert_int_equal(run.code, 0);
+    assert_lacks(run.output.data, "hidden");
+    assert_string_equal(text_of(leg_of(&run, "decode", 0), "to"), "http://shown.invalid:82");
+    assert_string_equal(text_of(leg_of(&run, "decode", 0), "target"), "[secret]/v1/chat/completions");
+    run_end(&run);
+    assert_int_equal(run_program((const char *const[]){coordinator_program(), "check", "--explain", "--config",
+                                                       in_folder("c.yaml"), NULL},
+                                 environment, &output),
+                     0);
+    assert_lacks(output.data, "hidden");
+    assert_contains(output.data, "gateway: default, http://shown.invalid:82 (environment COORDINATOR_GATEWAY_ADDRESS)");
+    text_free(&output);
+}
+
 static void a_broken_answers_file_is_refused_with_its_position(void **state)
 {
     static const struct {
@@ -796,7 +817,7 @@ static void check_tells_the_pipelines_as_composed(void **state)
         "c.yaml:3)\n  transport: libcurl (gateway.transport is auto, and the URL is https)\n",
         "\n  kv_connector: kv-nixl (",
         "\n  use_openai_format: true (default)\n",
-        "\n  dp_size: 2 (environment COORDINATOR_PIPELINE_DP_SIZE)\n",
+        "\n  dp_size: [secret] (environment COORDINATOR_PIPELINE_DP_SIZE)\n",
         "\n  step test-ask (type test-ask of plugin rehearsed 1, ",
         "c.yaml:12)\n    when: always\n    timeout: none but those of its legs\n    on_error: fail\n    needs: "
         "nothing\n    "
@@ -806,9 +827,9 @@ static void check_tells_the_pipelines_as_composed(void **state)
         "\n    when: {stream: true, media: false} (",
         "c.yaml:13)\n    timeout: 0.3s\n    on_error: continue\n    needs: nothing\n    provides: kv_params\n    "
         "params:\n"
-        "      kv_connector: kv-nixl (inherited from kv_connector, ",
+        "      kv_connector: kv-nixl (inherited from kv_connector at ",
         "c.yaml:10)\n      ec_connector: ec-shared-storage (default)\n",
-        "      dp_size: 2 (inherited from dp_size, environment COORDINATOR_PIPELINE_DP_SIZE)\n",
+        "      dp_size: [secret] (inherited from dp_size, environment COORDINATOR_PIPELINE_DP_SIZE)\n",
         "\n  writers: an answer's bytes pass those of step decode, then test-ask, then go to the client\n",
         "\n  gateway: third, http://third.invalid (",
         "c.yaml:4)\n  transport: libcurl (gateway.transport is curl)\n",
@@ -873,6 +894,7 @@ int main(void)
         TEST(work_in_the_background_is_waited_for_and_told),
         TEST(what_does_not_end_is_cut),
         TEST(secrets_and_what_came_from_the_environment_never_show),
+        TEST(a_variable_of_a_keys_own_is_as_secret),
         TEST(a_broken_answers_file_is_refused_with_its_position),
         TEST(wrong_usage_and_a_wrong_configuration_are_2),
         TEST(the_configuration_may_come_from_standard_input),
