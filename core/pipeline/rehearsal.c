@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 static const int64_t LIMIT_NS = REHEARSAL_SECONDS * INT64_C(1000000000);
 
@@ -129,6 +130,14 @@ static void keep_fields(struct rehearsal *rehearsal, const struct headers *from)
     rehearsal->answer.headers = kept;
 }
 
+static int64_t clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 static void note_stuck(struct rehearsal *rehearsal)
 {
     pthread_mutex_lock(&rehearsal->lock);
@@ -178,6 +187,7 @@ bool rehearsal_run(struct rehearsal *rehearsal, struct generation *generation_ta
 {
     struct arena received = {0};
     enum loopback_outcome outcome;
+    int64_t began_ns;
     bool drained;
 
     signal(SIGPIPE, SIG_IGN);
@@ -186,7 +196,8 @@ bool rehearsal_run(struct rehearsal *rehearsal, struct generation *generation_ta
     outcome = ask(rehearsal, input, &received);
     if (outcome == LOOPBACK_TIMEOUT)
         note_stuck(rehearsal);
-    drained = service_drain(&rehearsal->service, -1);
+    began_ns = clock_ns();
+    drained = service_drain(&rehearsal->service, -1) && clock_ns() - began_ns < LIMIT_NS;
     close_record(rehearsal);
     keep_fields(rehearsal, &rehearsal->answer.headers);
     judge(rehearsal, outcome, drained);

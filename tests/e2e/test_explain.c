@@ -595,6 +595,35 @@ static void writers_are_told_in_their_order_with_what_they_changed(void **state)
     run_end(&run);
 }
 
+static void the_usual_answers_have_the_shape_of_their_api(void **state)
+{
+    static const char *const texts[] = {"stand-in", "stand-in", "stand-in", "stand-in", "\"token_ids\":[1]"};
+    static const char *const streams[] = {"}", ",\"stream\":true}"};
+
+    (void)state;
+    configure(GATEWAY "pipeline:\n  kv_connector: kv-nixl\n  steps:\n" RENDER
+                      "    - type: prefill\n    - type: decode\n");
+    for (size_t i = 0; i < 2 * API_COUNT; i++) {
+        char body[2048];
+        struct run run;
+        const char *answer;
+
+        snprintf(body, sizeof body, "%s%s", APIS[i / 2].body, streams[i % 2]);
+        run =
+            explain(in_folder("c.yaml"), body, (const char *const[]){"--path", APIS[i / 2].path, "--json", NULL}, NULL);
+        assert_int_equal(run.code, 0);
+        assert_lacks(run.output.data, "WARN"); /* no tokens that differ, no transfer params that are missing */
+        answer = text_of(member(run.json, "answer"), "body");
+        assert_contains(answer, texts[i / 2]);
+        if (i % 2 == 0)
+            assert_contains(answer, "\"usage\":{");
+        else
+            assert_contains(answer, "data: {");
+        assert_contains(text_of(leg_of(&run, "decode", 0), "body"), "\"remote_engine_id\":\"stand-in\"");
+        run_end(&run);
+    }
+}
+
 static void work_in_the_background_is_waited_for_and_told(void **state)
 {
     struct run run =
@@ -612,18 +641,41 @@ static void work_in_the_background_is_waited_for_and_told(void **state)
     run_end(&run);
 }
 
+/* Both wait for as long as a dry run may take: at the same time. */
 static void what_does_not_end_is_cut(void **state)
 {
+    static const char *const steps[] = {"test-park", "test-later-park"};
+    static const char *const errors[] = {"within 10 s: step test-park was running",
+                                         "work in the background did not end within 10 s"};
+    struct process processes[2];
+    char configs[2][64] = {"", ""}, log[2][64], yaml[256];
     int64_t began = now_ms();
-    struct run run = explain(
-        configure(GATEWAY PLUGIN "pipeline:\n  steps:\n    - type: test-park\n    - type: decode\n"), CHAT, JSON, NULL);
 
     (void)state;
-    assert_int_equal(run.code, 1);
-    assert_true(now_ms() - began < 25000);
-    assert_contains(text_of(member(run.json, "error"), "message"), "within 10 s: step test-park was running");
-    assert_string_equal(text_of(step_of(&run, "test-park"), "why"), "it did not end");
-    run_end(&run);
+    file_write(in_folder("request.json"), CHAT);
+    for (int i = 0; i < 2; i++) {
+        struct text text = {0};
+
+        snprintf(yaml, sizeof yaml, GATEWAY PLUGIN "pipeline:\n  steps:\n    - type: %s\n    - type: decode\n",
+                 steps[i]);
+        assert_true(file_read(configure(yaml), &text));
+        snprintf(configs[i], sizeof configs[i], "%s/%s.yaml", folder, steps[i]);
+        snprintf(log[i], sizeof log[i], "%s/%s.log", folder, steps[i]);
+        file_write(configs[i], text.data);
+        text_free(&text);
+        process_start(&processes[i], log[i],
+                      (const char *const[]){coordinator_program(), "explain", "--config", configs[i], "--request",
+                                            in_folder("request.json"), "--json", NULL},
+                      NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_true(process_wait(&processes[i], PATIENCE_MS));
+        assert_int_equal(processes[i].code, 1);
+        assert_contains(process_log(&processes[i]), errors[i]);
+        unlink(configs[i]);
+        unlink(log[i]);
+    }
+    assert_in_range(now_ms() - began, 10000, 25000);
 }
 
 static void secrets_and_what_came_from_the_environment_never_show(void **state)
@@ -743,6 +795,7 @@ static void wrong_usage_and_a_wrong_configuration_are_2(void **state)
         {{"more"}, "usage"},
         {{"--request", "/nowhere/r.json"}, "/nowhere/r.json cannot be read"},
         {{"--nonsense"}, "not known"},
+        {{"--config", "-", "--request", "-"}, "cannot both come from standard input"},
         {{"--config", "/nowhere/c.yaml"}, "/nowhere/c.yaml"},
     };
     struct run run;
@@ -819,9 +872,8 @@ static void check_tells_the_pipelines_as_composed(void **state)
         "\n  use_openai_format: true (default)\n",
         "\n  dp_size: [secret] (environment COORDINATOR_PIPELINE_DP_SIZE)\n",
         "\n  step test-ask (type test-ask of plugin rehearsed 1, ",
-        "c.yaml:12)\n    when: always\n    timeout: none but those of its legs\n    on_error: fail\n    needs: "
-        "nothing\n    "
-        "provides: nothing\n    params:\n",
+        "c.yaml:12)\n    when: always\n    timeout: none but those of its legs\n    on_error: fail\n",
+        "\n    needs: nothing\n    provides: nothing\n    params:\n",
         "      address: [secret] (",
         "\n      token: [secret] (",
         "\n    when: {stream: true, media: false} (",
@@ -849,6 +901,7 @@ static void check_tells_the_pipelines_as_composed(void **state)
                                   "COORDINATOR_PIPELINE_DP_SIZE=2", NULL},
             &output),
         0);
+    assert_non_null(output.data);
     at = output.data;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const char *found = strstr(at, lines[i]);
@@ -891,6 +944,7 @@ int main(void)
         TEST(answers_are_used_in_their_order),
         TEST(a_probe_is_deferred_unless_an_answer_says_otherwise),
         TEST(writers_are_told_in_their_order_with_what_they_changed),
+        TEST(the_usual_answers_have_the_shape_of_their_api),
         TEST(work_in_the_background_is_waited_for_and_told),
         TEST(what_does_not_end_is_cut),
         TEST(secrets_and_what_came_from_the_environment_never_show),

@@ -140,13 +140,30 @@ static const coord_step_type ASK = {.size = sizeof ASK,
                                     .execute = ask,
                                     .destroy = ask_destroy};
 
-/* ---- test-park, test-later ---- */
+/* ---- test-park, test-later, test-later-park ---- */
 
 static coord_status park(void *state, coord_request *request)
 {
     (void)state;
     return coord_sleep(request, INT64_C(3600) * 1000000000);
 }
+
+static void park_later(coord_request *background, void *argument)
+{
+    coord_status status = park(argument, background);
+
+    (void)status;
+}
+
+static coord_status detach_park(void *state, coord_request *request)
+{
+    coord_status status = coord_background(request, park_later, state, NULL);
+
+    return status == COORD_OK ? COORD_NEXT : coord_fail(request, 500, NULL, "no background work");
+}
+
+static const coord_step_type LATER_PARK = {
+    .size = sizeof LATER_PARK, .name = "test-later-park", .help = "For tests.", .execute = detach_park};
 
 static const coord_step_type PARK = {.size = sizeof PARK, .name = "test-park", .help = "For tests.", .execute = park};
 
@@ -173,6 +190,6 @@ static const coord_step_type LATER = {.size = sizeof LATER,
                                       .execute = detach,
                                       .destroy = ask_destroy};
 
-static const coord_step_type *const steps[] = {&SPLICE, &ASK, &PARK, &LATER, NULL};
+static const coord_step_type *const steps[] = {&SPLICE, &ASK, &PARK, &LATER, &LATER_PARK, NULL};
 
 COORD_PLUGIN(.name = "rehearsed", .version = "1", .licence = "Apache-2.0", .steps = steps)
