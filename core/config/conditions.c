@@ -314,8 +314,8 @@ bool conditions_print(const struct conditions *conditions, struct buffer *out)
         printed = printed && print_key(out, "stream", &first) &&
                   buffer_append_text(out, conditions->stream ? "true" : "false");
     if (conditions->media >= 0)
-        printed = printed && print_key(out, "media", &first) &&
-                  buffer_append_text(out, conditions->media ? "true" : "false");
+        printed =
+            printed && print_key(out, "media", &first) && buffer_append_text(out, conditions->media ? "true" : "false");
     if (conditions->has_tokens)
         printed = printed && print_key(out, "prompt_tokens", &first) && print_tokens(out, conditions);
     return printed && buffer_append(out, "}", 1);

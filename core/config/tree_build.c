@@ -375,7 +375,7 @@ static bool read_events(struct builder *builder, coord_slice text)
     yaml_event_t event;
     bool going = true, ended = false;
 
-    yaml_parser_set_input_string(&builder->parser, (const unsigned char *)(text.data ? text.data : ""), text.size);
+    yaml_parser_set_input_string(&builder->parser, (const unsigned char *)text.data, text.size);
     while (going && !ended) {
         if (!yaml_parser_parse(&builder->parser, &event)) {
             explain_parser_error(builder, text);
@@ -394,6 +394,8 @@ bool tree_build(struct arena *arena, const char *name, coord_slice text, char *c
     struct builder *builder = calloc(1, sizeof *builder); /* too large for a stack */
     bool done = false;
 
+    if (!text.data) /* libyaml wants one */
+        text = coord_slice_of("");
     *root = NULL;
     if (!builder) {
         complain(complaints, COMPLAINT_ERROR, (struct position){.file = name}, "memory is short");

@@ -877,9 +877,8 @@ static void check_tells_the_pipelines_as_composed(void **state)
         "      address: [secret] (",
         "\n      token: [secret] (",
         "\n    when: {stream: true, media: false} (",
-        "c.yaml:13)\n    timeout: 0.3s\n    on_error: continue\n    needs: nothing\n    provides: kv_params\n    "
-        "params:\n"
-        "      kv_connector: kv-nixl (inherited from kv_connector at ",
+        "c.yaml:13)\n    timeout: 0.3s\n    on_error: continue\n    needs: nothing\n    provides: kv_params\n",
+        "\n    params:\n      kv_connector: kv-nixl (inherited from kv_connector at ",
         "c.yaml:10)\n      ec_connector: ec-shared-storage (default)\n",
         "      dp_size: [secret] (inherited from dp_size, environment COORDINATOR_PIPELINE_DP_SIZE)\n",
         "\n  writers: an answer's bytes pass those of step decode, then test-ask, then go to the client\n",
@@ -901,14 +900,14 @@ static void check_tells_the_pipelines_as_composed(void **state)
                                   "COORDINATOR_PIPELINE_DP_SIZE=2", NULL},
             &output),
         0);
-    assert_non_null(output.data);
-    at = output.data;
+    at = output.data ? output.data : "";
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const char *found = strstr(at, lines[i]);
 
-        if (!found)
+        if (found)
+            at = found + 1;
+        else
             fail_msg("no \"%s\" (in this order) in: %s", lines[i], output.data);
-        at = found + 1;
     }
     assert_lacks(output.data, "hidden");
     assert_lacks(output.data, "its-token");
