@@ -1,8 +1,20 @@
-/* `coordinator check`: loads everything, makes every instance, serves nothing. */
+/* `coordinator check`: loads everything, makes every instance, serves nothing. With --explain it tells what was made. */
+#include "cli/check_explain.h"
 #include "cli/load.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
+
+static void explain(const struct generation *generation)
+{
+    struct buffer out = {0};
+
+    if (check_explain(generation, &out))
+        fwrite(out.data, 1, out.size, stdout);
+    else
+        fprintf(stderr, "coordinator: memory is short\n");
+    buffer_release(&out);
+}
 
 int cli_check(const struct arguments *arguments)
 {
@@ -10,13 +22,15 @@ int cli_check(const struct arguments *arguments)
     int code;
 
     if (!arguments->config || arguments->rest_count > 0) {
-        fprintf(stderr, "usage: coordinator check --config FILE\n");
+        fprintf(stderr, "usage: coordinator check --config FILE [--explain]\n");
         return 2;
     }
     curl_global_init(CURL_GLOBAL_DEFAULT);
     load_all(&loaded, arguments);
     fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&loaded.complaints.text)));
     code = loaded.generation ? 0 : 2;
+    if (code == 0 && arguments->explain)
+        explain(loaded.generation);
     if (code == 0)
         printf("%s: good: %zu steps, %u warnings\n", arguments->config, loaded.generation->step_count,
                loaded.complaints.warnings);

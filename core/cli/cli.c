@@ -14,8 +14,15 @@ static const struct cli_command COMMANDS[] = {
     {"reload", "reload --pid-file FILE [--timeout DURATION]",
      "makes a running coordinator load its configuration anew; exit 0: applied, 2: it has errors, 1: anything else",
      cli_reload},
-    {"check", "check --config FILE [--allow-unknown-keys]",
-     "loads plugins and pipeline and prints every error; exit 0 or 2", cli_check},
+    {"check", "check --config FILE [--explain] [--allow-unknown-keys]",
+     "loads plugins and pipelines and prints every error; --explain: the pipelines as composed, and where each value "
+     "came from; exit 0 or 2",
+     cli_check},
+    {"explain",
+     "explain --config FILE --request FILE [--path PATH] [--header 'NAME: VALUE']... [--answers FILE] [--json]",
+     "serves one request with answers that stand in for the workers' and shows what would be sent; exit 0, 1 (no "
+     "pipeline, or refused) or 2",
+     cli_explain},
     {"steps", "steps [NAME] [--json] [--config FILE] [--allow-unknown-keys]",
      "lists the loaded step and connector types, or one with its params", cli_steps},
     {"schema", "schema [--config FILE]",

@@ -9,6 +9,14 @@
 
 extern char **environ;
 
+/* One too many is told by cli_explain. */
+static void keep_header(struct arguments *arguments, const char *value)
+{
+    if (value && arguments->header_count < sizeof arguments->headers / sizeof *arguments->headers)
+        arguments->headers[arguments->header_count] = value;
+    arguments->header_count++;
+}
+
 /* Flags of ours that set no key. */
 static bool own_flag(struct arguments *arguments, const char *name, const char *value, bool *takes_value)
 {
@@ -23,6 +31,14 @@ static bool own_flag(struct arguments *arguments, const char *name, const char *
         arguments->kind = value;
     else if (strcmp(name, "--dir") == 0)
         arguments->dir = value;
+    else if (strcmp(name, "--request") == 0)
+        arguments->request = value;
+    else if (strcmp(name, "--path") == 0)
+        arguments->path = value;
+    else if (strcmp(name, "--answers") == 0)
+        arguments->answers = value;
+    else if (strcmp(name, "--header") == 0)
+        keep_header(arguments, value);
     else
         *takes_value = false;
     if (*takes_value)
@@ -31,6 +47,8 @@ static bool own_flag(struct arguments *arguments, const char *name, const char *
         arguments->allow_unknown = true;
     else if (strcmp(name, "--json") == 0)
         arguments->json = true;
+    else if (strcmp(name, "--explain") == 0)
+        arguments->explain = true;
     else
         return false;
     return true;
@@ -128,7 +146,9 @@ bool load_types(struct registry *registry, const struct arguments *arguments, bo
     return loaded && complaints->errors == 0;
 }
 
-static void load(struct loaded *loaded, const struct arguments *arguments, bool alone)
+/* `alone`: nothing serves yet, so that the log may be set up. `adjust` may be NULL. */
+static void load(struct loaded *loaded, const struct arguments *arguments, bool alone,
+                 void (*adjust)(struct settings *settings))
 {
     struct settings_input input = settings_input_of(arguments);
     struct arena arena = {0};
@@ -141,6 +161,8 @@ static void load(struct loaded *loaded, const struct arguments *arguments, bool 
         arena_release(&arena);
         return;
     }
+    if (adjust)
+        adjust(settings);
     if (alone)
         log_configure((int32_t)settings->log_level, settings->log_format ? LOG_JSON : LOG_TEXT);
     loader_load_all(&loaded->registry, settings, getenv("COORDINATOR_PLUGIN_PATH"), &loaded->complaints);
@@ -151,9 +173,14 @@ static void load(struct loaded *loaded, const struct arguments *arguments, bool 
     }
 }
 
-void load_all(struct loaded *loaded, const struct arguments *arguments) { load(loaded, arguments, true); }
+void load_all(struct loaded *loaded, const struct arguments *arguments) { load(loaded, arguments, true, NULL); }
 
-void load_beside(struct loaded *loaded, const struct arguments *arguments) { load(loaded, arguments, false); }
+void load_beside(struct loaded *loaded, const struct arguments *arguments) { load(loaded, arguments, false, NULL); }
+
+void load_adjusted(struct loaded *loaded, const struct arguments *arguments, void (*adjust)(struct settings *settings))
+{
+    load(loaded, arguments, true, adjust);
+}
 
 void load_release(struct loaded *loaded)
 {

@@ -9,13 +9,19 @@
 
 /* The command line after the subcommand, taken apart. */
 struct arguments {
-    const char *config;   /* --config, NULL: not given */
-    bool allow_unknown;   /* --allow-unknown-keys */
-    bool json;            /* --json */
-    const char *pid_file; /* --pid-file */
-    const char *timeout;  /* --timeout */
-    const char *kind;     /* --kind */
-    const char *dir;      /* --dir */
+    const char *config;      /* --config, NULL: not given */
+    bool allow_unknown;      /* --allow-unknown-keys */
+    bool json;               /* --json */
+    const char *pid_file;    /* --pid-file */
+    bool explain;            /* check --explain */
+    const char *request;     /* explain --request FILE */
+    const char *path;        /* explain --path, NULL: not given */
+    const char *answers;     /* explain --answers FILE */
+    const char *headers[64]; /* explain --header "NAME: VALUE", each */
+    size_t header_count;
+    const char *timeout; /* --timeout */
+    const char *kind;    /* --kind */
+    const char *dir;     /* --dir */
     struct flag_value flags[32];
     size_t flag_count;
     const char *rest[8]; /* what is no flag */
@@ -36,6 +42,8 @@ struct loaded {
 void load_all(struct loaded *loaded, const struct arguments *arguments);
 /* The same beside what serves: the log stays as it is. */
 void load_beside(struct loaded *loaded, const struct arguments *arguments);
+/* The same, with settings changed by `adjust` (or NULL) once they have been checked. */
+void load_adjusted(struct loaded *loaded, const struct arguments *arguments, void (*adjust)(struct settings *settings));
 /* `generation`, if still there, is freed too. */
 void load_release(struct loaded *loaded);
 
@@ -58,6 +66,7 @@ struct cli_command {
 int cli_serve(const struct arguments *arguments);
 int cli_reload(const struct arguments *arguments);
 int cli_check(const struct arguments *arguments);
+int cli_explain(const struct arguments *arguments);
 int cli_steps(const struct arguments *arguments);
 int cli_schema(const struct arguments *arguments);
 int cli_new_step(const struct arguments *arguments);

@@ -38,9 +38,9 @@ static void wrong(const struct reading *reading, struct position at, const char 
     complain(reading->complaints, COMPLAINT_ERROR, at, "%s.%s %s", reading->where, key, what);
 }
 
-/* A text or a list of texts, as a list. False when it is something else. */
+/* A text or a list of texts, as a list; `*secret` when one was substituted. False when it is something else. */
 static bool read_texts(const struct reading *reading, const struct node *node, const char *key,
-                       const coord_slice **texts, size_t *count)
+                       const coord_slice **texts, size_t *count, bool *secret)
 {
     const struct node *one[] = {node};
     const struct node *const *items = node->kind == NODE_LIST ? (const struct node *const *)node->items : one;
@@ -58,6 +58,7 @@ static bool read_texts(const struct reading *reading, const struct node *node, c
             return false;
         }
         list[i] = items[i]->text;
+        *secret |= items[i]->substituted;
     }
     *texts = list;
     return true;
@@ -65,7 +66,8 @@ static bool read_texts(const struct reading *reading, const struct node *node, c
 
 static void read_models(const struct reading *reading, const struct node *node)
 {
-    if (!read_texts(reading, node, "models", &reading->conditions->models, &reading->conditions->model_count))
+    if (!read_texts(reading, node, "models", &reading->conditions->models, &reading->conditions->model_count,
+                    &reading->conditions->models_secret))
         reading->conditions->model_count = 0;
 }
 
@@ -90,8 +92,9 @@ static void read_apis(const struct reading *reading, const struct node *node)
 {
     const coord_slice *names;
     size_t count;
+    bool secret = false; /* names of APIs are none */
 
-    if (!read_texts(reading, node, "apis", &names, &count))
+    if (!read_texts(reading, node, "apis", &names, &count, &secret))
         return;
     for (size_t i = 0; i < count; i++)
         read_api(reading, names[i], node->kind == NODE_LIST ? node->items[i]->at : node->at);
@@ -129,7 +132,8 @@ static void read_headers(const struct reading *reading, const struct node *node)
         header->name = header_name(reading, node->entries[i].key);
         if (header->name.size == 0)
             wrong(reading, node->entries[i].at, "headers", "holds a name that no header can have");
-        else if (read_texts(reading, node->entries[i].value, "headers", &header->values, &header->count))
+        else if (read_texts(reading, node->entries[i].value, "headers", &header->values, &header->count,
+                            &header->secret))
             reading->conditions->header_count++;
     }
     reading->conditions->headers = headers;
@@ -252,6 +256,84 @@ struct conditions conditions_read(struct arena *arena, const struct node *node, 
     for (size_t i = 0; i < node->count; i++)
         read_key(&reading, &node->entries[i], of_step);
     return conditions;
+}
+
+/* ---- Printing ---- */
+
+static bool print_key(struct buffer *out, const char *key, bool *first)
+{
+    bool printed = buffer_printf(out, "%s%s: ", *first ? "" : ", ", key);
+
+    *first = false;
+    return printed;
+}
+
+static bool print_texts(struct buffer *out, const coord_slice *texts, size_t count, bool secret)
+{
+    bool printed = buffer_append_text(out, secret ? "[secret" : "[");
+
+    for (size_t i = 0; i < count && printed && !secret; i++)
+        printed = buffer_printf(out, "%s\"%.*s\"", i ? ", " : "", COORD_FMT(texts[i]));
+    return printed && buffer_append(out, "]", 1);
+}
+
+static bool print_apis(struct buffer *out, uint32_t apis)
+{
+    bool printed = buffer_append(out, "[", 1), first = true;
+
+    for (size_t i = 0; APIS[i] && printed; i++)
+        if (apis >> (i + 1) & 1) {
+            printed = buffer_printf(out, "%s%s", first ? "" : ", ", APIS[i]);
+            first = false;
+        }
+    return printed && buffer_append(out, "]", 1);
+}
+
+static bool print_headers(struct buffer *out, const struct conditions *conditions)
+{
+    bool printed = buffer_append(out, "{", 1);
+
+    for (size_t i = 0; i < conditions->header_count && printed; i++) {
+        const struct header_condition *header = &conditions->headers[i];
+
+        printed = buffer_printf(out, "%s%.*s: ", i ? ", " : "", COORD_FMT(header->name)) &&
+                  print_texts(out, header->values, header->count, header->secret);
+    }
+    return printed && buffer_append(out, "}", 1);
+}
+
+static bool print_tokens(struct buffer *out, const struct conditions *conditions)
+{
+    bool printed = buffer_append(out, "{", 1);
+
+    if (conditions->min_tokens > 0)
+        printed = printed && buffer_printf(out, "min: %llu", (unsigned long long)conditions->min_tokens);
+    if (conditions->max_tokens < UINT64_MAX)
+        printed = printed && buffer_printf(out, "%smax: %llu", conditions->min_tokens > 0 ? ", " : "",
+                                           (unsigned long long)conditions->max_tokens);
+    return printed && buffer_append(out, "}", 1);
+}
+
+bool conditions_print(const struct conditions *conditions, struct buffer *out)
+{
+    bool first = true, printed = buffer_append(out, "{", 1);
+
+    if (conditions->model_count > 0)
+        printed = printed && print_key(out, "models", &first) &&
+                  print_texts(out, conditions->models, conditions->model_count, conditions->models_secret);
+    if (conditions->apis != 0)
+        printed = printed && print_key(out, "apis", &first) && print_apis(out, conditions->apis);
+    if (conditions->header_count > 0)
+        printed = printed && print_key(out, "headers", &first) && print_headers(out, conditions);
+    if (conditions->stream >= 0)
+        printed = printed && print_key(out, "stream", &first) &&
+                  buffer_append_text(out, conditions->stream ? "true" : "false");
+    if (conditions->media >= 0)
+        printed =
+            printed && print_key(out, "media", &first) && buffer_append_text(out, conditions->media ? "true" : "false");
+    if (conditions->has_tokens)
+        printed = printed && print_key(out, "prompt_tokens", &first) && print_tokens(out, conditions);
+    return printed && buffer_append(out, "}", 1);
 }
 
 /* ---- Implication ---- */

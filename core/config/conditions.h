@@ -19,6 +19,9 @@ struct keys conditions_bounds(void);
 struct conditions conditions_read(struct arena *arena, const struct node *node, const char *where, bool of_step,
                                   struct complaints *complaints);
 
+/* Appends them as flow YAML, without what was substituted. False when memory is short. */
+bool conditions_print(const struct conditions *conditions, struct buffer *out) COORD_MUST_CHECK;
+
 /* True when every request for which `narrow` holds is one for which `wide` does (by what is written, not by thought). */
 bool conditions_imply(const struct conditions *narrow, const struct conditions *wide);
 

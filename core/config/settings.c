@@ -250,6 +250,7 @@ static void read_gateway(const struct filling *filling, struct gateway_settings 
     gateway->at = map ? map->at : filling->settings->root->at;
     gateway->address = text_of(filling, "address");
     gateway->address_at = find(filling, "address")->at;
+    gateway->address_secret = find(filling, "address")->secret || find(filling, "address")->environment;
     gateway->given = map || gateway->address.size > 0;
     gateway->transport = (int32_t)integer_of(filling, "transport");
     gateway->max_idle_conns_per_host = idle ? idle : default_idle_connections;

@@ -21,6 +21,7 @@ struct header_condition {
     coord_slice name;          /* lower case */
     const coord_slice *values; /* any of them; exact or with `*` */
     size_t count;
+    bool secret; /* some were substituted: never shown */
 };
 struct conditions {
     struct position at; /* of the map */
@@ -28,6 +29,7 @@ struct conditions {
     const struct node *written; /* that map, as the file has it; NULL: none */
     const coord_slice *models;  /* any of them; exact or with `*` */
     size_t model_count;
+    bool models_secret;
     uint32_t apis; /* 1 << COORD_API_…; 0: not given */
     const struct header_condition *headers;
     size_t header_count;
@@ -45,7 +47,8 @@ struct step_entry {
     struct position at;
     struct conditions when;
     int64_t timeout_ns; /* 0: none */
-    bool continues;     /* on_error: continue */
+    bool timeout_secret;
+    bool continues; /* on_error: continue */
     struct position on_error_at;
 };
 
@@ -55,6 +58,7 @@ struct gateway_settings {
     bool given;          /* by the file, the environment or a flag */
     coord_slice address; /* normalised URL, may be empty when absent */
     struct position address_at;
+    bool address_secret; /* from the environment: only scheme, host and port are shown */
     int32_t transport;
     int64_t max_idle_conns_per_host;
     int64_t idle_conn_timeout_ns;

@@ -90,6 +90,7 @@ static void read_timeout(struct step_entry *step, const struct node *node, struc
     if (node->kind != NODE_SCALAR || !parse_duration(node->text, &step->timeout_ns) || step->timeout_ns <= 0)
         complain(complaints, COMPLAINT_ERROR, node->at,
                  "the timeout of a step is a duration with a unit, such as 500ms or 30s");
+    step->timeout_secret = node->substituted;
 }
 
 static void read_on_error(struct step_entry *step, const struct node *node, struct complaints *complaints)

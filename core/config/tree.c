@@ -71,21 +71,42 @@ static bool read_file(FILE *file, struct buffer *text)
     return !ferror(file);
 }
 
+static const char *name_of(const char *path) { return strcmp(path, "-") == 0 ? "<stdin>" : path; }
+
+/* False when that was complained about. */
+static bool read_path(const char *path, struct buffer *text, struct complaints *complaints)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "re");
+    bool done = file && read_file(file, text);
+
+    if (!done)
+        complain(complaints, COMPLAINT_ERROR, (struct position){.file = name_of(path)}, "cannot be read: %s",
+                 strerror(errno));
+    if (file && !standard)
+        fclose(file);
+    return done;
+}
+
 struct node *tree_load_in(struct arena *arena, const char *path, char *const *environment,
                           struct complaints *complaints)
 {
-    bool standard = strcmp(path, "-") == 0;
-    const char *name = standard ? "<stdin>" : path;
-    FILE *file = standard ? stdin : fopen(path, "re");
     struct buffer text = {0};
     struct node *root = NULL;
 
-    if (!file || !read_file(file, &text))
-        complain(complaints, COMPLAINT_ERROR, (struct position){.file = name}, "cannot be read: %s", strerror(errno));
-    else
-        root = tree_parse_in(arena, name, buffer_slice(&text), environment, complaints);
-    if (file && !standard)
-        fclose(file);
+    if (read_path(path, &text, complaints))
+        root = tree_parse_in(arena, name_of(path), buffer_slice(&text), environment, complaints);
+    buffer_release(&text);
+    return root;
+}
+
+struct node *tree_load_value(struct arena *arena, const char *path, struct complaints *complaints)
+{
+    struct buffer text = {0};
+    struct node *root = NULL;
+
+    if (read_path(path, &text, complaints))
+        root = tree_parse_value(arena, name_of(path), buffer_slice(&text), complaints);
     buffer_release(&text);
     return root;
 }

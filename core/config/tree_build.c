@@ -394,6 +394,8 @@ bool tree_build(struct arena *arena, const char *name, coord_slice text, char *c
     struct builder *builder = calloc(1, sizeof *builder); /* too large for a stack */
     bool done = false;
 
+    if (!text.data) /* libyaml wants one */
+        text = coord_slice_of("");
     *root = NULL;
     if (!builder) {
         complain(complaints, COMPLAINT_ERROR, (struct position){.file = name}, "memory is short");

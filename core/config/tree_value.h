@@ -1,5 +1,5 @@
 /*
- * A single YAML value that need not be a map: the defaults of lists and maps in param tables.
+ * A single YAML value that need not be a map: the defaults of lists and maps in param tables, and the answers of a dry run.
  *
  * Thread: [load].
  */
@@ -10,5 +10,7 @@
 
 /* As tree_parse, with any node on top and nothing substituted. */
 struct node *tree_parse_value(struct arena *arena, const char *name, coord_slice text, struct complaints *complaints);
+/* The same from a file ("-": standard input). */
+struct node *tree_load_value(struct arena *arena, const char *path, struct complaints *complaints);
 
 #endif

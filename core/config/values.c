@@ -39,10 +39,12 @@ static void take(const struct loading *loading, struct value *value, const struc
 
     if (counts_as_absent(param, node))
         return;
-    if (convert(&reading, param, node, value))
+    if (convert(&reading, param, node, value)) {
         value->source = source;
-    else
+        value->environment = source == VALUE_ENVIRONMENT;
+    } else {
         *value = (struct value){.param = param, .at = node->at};
+    }
     if (!value->at.file)
         value->at.file = "";
 }
@@ -183,6 +185,7 @@ static void take_inherited(const struct loading *loading, struct value *value)
     node = text_node(parent->text, parent->at);
     node.substituted = parent->secret;
     take(loading, value, &node, VALUE_INHERITED);
+    value->environment = parent->environment;
 }
 
 static void take_fallback(const struct loading *loading, struct value *value)

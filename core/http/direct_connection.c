@@ -400,13 +400,8 @@ static void parse_literal(struct direct_upstream *pool)
 
 void direct_pool_open(struct direct_upstream *pool)
 {
-    static const char default_port[] = ":80";
-    coord_slice host = coord_slice_of(pool->upstream->host_port);
-
     pool->timer.due = timer_due;
-    if (pool->upstream->port == 80)
-        host.size -= sizeof default_port - 1;
-    pool->host = host;
+    pool->host = upstream_host_field(pool->upstream);
     if (pool->upstream->host[0] == 0)
         parse_literal(pool);
 }

@@ -22,95 +22,12 @@ enum {
 
 /* The head */
 
-static char *put(char *at, coord_slice text)
-{
-    if (text.size > 0)
-        memcpy(at, text.data, text.size);
-    return at + text.size;
-}
-
-#define PUT(at, literal) put(at, (coord_slice)COORD_SLICE(literal))
-
-static char *put_field(char *at, coord_slice name, coord_slice value)
-{
-    at = put(at, name);
-    if (request_value_blank(value))
-        return PUT(at, ":\r\n");
-    at = put(PUT(at, ": "), value);
-    return PUT(at, "\r\n");
-}
-
-static char *put_number(char *at, int64_t number)
-{
-    char digits[20];
-    size_t begin = sizeof digits;
-
-    do
-        digits[--begin] = (char)('0' + number % 10);
-    while ((number /= 10) > 0);
-    return put(at, (coord_slice){digits + begin, sizeof digits - begin});
-}
-
-static bool has_body(const struct attempt *attempt)
-{
-    const struct leg_request *request = &attempt->request;
-
-    return !attempt->to_head && (request->streamed || request->has_body || request->body_size > 0);
-}
-
-static char *put_framing(char *at, const struct attempt *attempt)
-{
-    const struct leg_request *request = &attempt->request;
-
-    if (!has_body(attempt))
-        return at;
-    if (request->streamed && request->stream_length < 0)
-        return PUT(at, "Transfer-Encoding: chunked\r\n");
-    at = PUT(at, "Content-Length: ");
-    at = put_number(at, request->streamed ? request->stream_length : (int64_t)request->body_size);
-    return PUT(at, "\r\n");
-}
-
-static coord_slice host_of(const struct attempt *attempt)
-{
-    const struct direct_upstream *pool = attempt->upstream->transport_state;
-
-    return attempt->request.host.size > 0 && header_value_valid(attempt->request.host) ? attempt->request.host
-                                                                                       : pool->host;
-}
-
-static size_t head_bound(const struct leg_request *request, coord_slice host)
-{
-    static const char fixed[] =
-        "  HTTP/1.1\r\nHost: \r\nTransfer-Encoding: chunked\r\nContent-Length: 9223372036854775807\r\n\r\n";
-    size_t bytes = sizeof fixed + request->method.size + request->target.size + host.size;
-
-    for (size_t i = 0; i < request->header_count; i++)
-        bytes += request->headers[i].name.size + request->headers[i].value.size + sizeof ": \r\n";
-    return bytes;
-}
-
 bool direct_build_head(struct direct_attempt *direct)
 {
-    const struct attempt *attempt = &direct->attempt;
-    const struct leg_request *request = &attempt->request;
-    coord_slice host = host_of(attempt);
-    char *at;
+    const struct direct_upstream *pool = direct->attempt.upstream->transport_state;
 
     buffer_clear(&direct->head, SIZE_MAX);
-    if (!buffer_reserve(&direct->head, head_bound(request, host)))
-        return false;
-    at = put(direct->head.data, request->method);
-    at = put(PUT(at, " "), request->target);
-    at = PUT(at, " HTTP/1.1\r\n");
-    at = put_field(at, (coord_slice)COORD_SLICE("Host"), host);
-    for (size_t i = 0; i < request->header_count; i++)
-        if (request_field_goes_out(&request->headers[i]))
-            at = put_field(at, request->headers[i].name, request->headers[i].value);
-    at = PUT(put_framing(at, attempt), "\r\n");
-    direct->head.size = (size_t)(at - direct->head.data);
-    assert(direct->head.size <= direct->head.capacity);
-    return true;
+    return request_head_build(&direct->head, &direct->attempt, pool->host);
 }
 
 /* Vectors */
@@ -139,7 +56,7 @@ static void add_pieces(struct batch *batch, const struct direct_attempt *direct)
     const struct leg_request *request = &direct->attempt.request;
     size_t offset = direct->offset;
 
-    if (!has_body(&direct->attempt))
+    if (!attempt_sends_body(&direct->attempt))
         return;
     for (size_t i = direct->piece; i < request->piece_count && batch->count < SEND_VECTORS; i++) {
         add(batch, request->pieces[i].data + offset, request->pieces[i].size - offset);

@@ -168,7 +168,7 @@ static const char *check_files(struct client *client, const struct upstream *ups
 {
     const char *const files[] = {upstream->ca_file, upstream->client_cert_file, upstream->client_key_file};
 
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    for (size_t i = 0; i < sizeof files / sizeof *files && !client->stand_in; i++) {
         if (!files[i] || access(files[i], R_OK) == 0)
             continue;
         snprintf(client->reason, sizeof client->reason, "cannot read %s: %s", files[i], strerror(errno));
@@ -183,7 +183,10 @@ static const char *choose_transport(struct upstream *upstream)
 
     if (upstream->secure && wanted == UPSTREAM_DIRECT)
         return "the direct transport speaks no TLS: an https URL needs libcurl";
-    upstream->transport = upstream->secure || wanted == UPSTREAM_CURL ? &curl_transport : &direct_transport;
+    upstream->chosen = upstream->secure || wanted == UPSTREAM_CURL ? &curl_transport : &direct_transport;
+    upstream->transport = upstream->client->stand_in ? &stand_in_transport : upstream->chosen;
+    if (upstream->client->stand_in)
+        upstream->host[0] = '\0'; /* no lookup */
     return NULL;
 }
 

@@ -10,6 +10,7 @@
 #ifndef HTTP_UPSTREAM_PRIVATE_H
 #define HTTP_UPSTREAM_PRIVATE_H
 
+#include "http/stand_in.h"
 #include "http/upstream.h"
 #include "http/upstream_head.h"
 #include "runtime/buffer.h"
@@ -32,14 +33,17 @@ struct client {
     size_t legs;
     struct curl_client *curl;     /* the two transports, */
     struct direct_client *direct; /* both always there */
-    char detail[512];             /* of the result that is being delivered */
-    char reason[256];             /* of the upstream that could not be opened */
+    stand_in_fn *stand_in;        /* answers every leg in place of the two; NULL: it does not */
+    void *stand_in_context;
+    char detail[512]; /* of the result that is being delivered */
+    char reason[256]; /* of the upstream that could not be opened */
 };
 
 struct upstream {
     struct client *client;
     struct upstream *next;
     const struct transport *transport;
+    const struct transport *chosen;  /* by the options; a stand-in takes its place */
     struct upstream_options options; /* its strings are `text` */
     struct buffer text;
     coord_slice authority, prefix;
@@ -106,11 +110,17 @@ struct transport {
 
 extern const struct transport curl_transport;
 extern const struct transport direct_transport;
+extern const struct transport stand_in_transport; /* not from the options: see stand_in.h */
 
 /* What a request sends. False: the field is invalid, or one that the client decides about (see struct leg_request). */
 bool request_field_goes_out(const struct header *field);
 /* Nothing but spaces: such a value is sent as an empty one. */
 bool request_value_blank(coord_slice value);
+bool attempt_sends_body(const struct attempt *attempt);
+/* Host of an upstream whose leg names none: with the port, unless that is the scheme's own. */
+coord_slice upstream_host_field(const struct upstream *upstream);
+/* Appends the head that a leg sends: request line, fields, blank line. False when memory is short. */
+bool request_head_build(struct buffer *out, const struct attempt *attempt, coord_slice host) COORD_MUST_CHECK;
 
 /* From the transports. Each may call the owner, who may do anything but free the client; attempt->leg may be NULL afterwards. */
 

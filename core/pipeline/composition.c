@@ -3,6 +3,7 @@
 
 #include "config/conditions.h"
 #include "pipeline/request.h"
+#include "pipeline/witness.h"
 
 static bool names_thing(const char *const *things, const char *thing)
 {
@@ -287,9 +288,15 @@ static const char *failing_key(const struct conditions *conditions, const struct
 
 const struct pipeline *composition_pipeline(const struct generation *generation, const struct coord_request *request)
 {
-    for (size_t i = 0; i < generation->pipeline_count; i++)
-        if (!failing_key(&generation->pipelines[i].settings->match, request))
-            return &generation->pipelines[i];
+    for (size_t i = 0; i < generation->pipeline_count; i++) {
+        const struct pipeline *pipeline = &generation->pipelines[i];
+        const char *key = failing_key(&pipeline->settings->match, request);
+
+        if (generation->witness)
+            generation->witness->tried(generation->witness->context, request, pipeline, key);
+        if (!key)
+            return pipeline;
+    }
     return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "pipeline/heartbeat.h"
 #include "pipeline/prompt_guard.h"
 #include "pipeline/trial.h"
+#include "pipeline/witness.h"
 #include "pipeline/worker.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
@@ -67,11 +68,15 @@ static coord_status execute(struct coord_request *request, const struct step *st
 
 static coord_status run_step(struct coord_request *request, const struct step *step)
 {
+    const struct witness *witness = request->generation->witness;
     bool had_ids = request->has_token_ids;
     struct trial trial;
+    coord_slice message;
     coord_status status;
     bool goes_on;
 
+    if (witness)
+        witness->began(witness->context, step);
     trial_begin(&trial, request, step);
     status = execute(request, step);
     if (request->expired && status != COORD_DONE)
@@ -82,19 +87,25 @@ static coord_status run_step(struct coord_request *request, const struct step *s
         status = COORD_FAIL;
     }
     count_failure(request, step, status);
+    message = request->failure.message;
     goes_on = trial_end(&trial, request, step, status < 0);
     prompt_guard_after(request, step, had_ids); /* of what is left of the step */
+    if (witness)
+        witness->ended(witness->context, step, status, message, goes_on);
     return goes_on ? COORD_NEXT : status;
 }
 
 /* False: its conditions do not hold for this request. */
 static bool is_to_run(struct coord_request *request, const struct step *step)
 {
+    const struct witness *witness = request->generation->witness;
     const char *key = composition_skips(step, request);
     coord_slice label = coord_slice_of(step->id);
 
     if (!key)
         return true;
+    if (witness)
+        witness->skipped(witness->context, request, step, key);
     coord_metric_add(families()->step_skipped_total, 1, &label);
     coord_logf(request, COORD_LOG_DEBUG, "step %s skipped: when.%s does not hold", step->id, key);
     return false;

@@ -4,6 +4,7 @@
 #include "config/error.h"
 #include "config/known.h"
 #include "pipeline/composition.h"
+#include "pipeline/witness.h"
 #include "telemetry/families.h"
 
 #include <assert.h>
@@ -20,6 +21,7 @@ struct construction {
     struct step *step;
     const struct connector_kind *kinds[2]; /* KV, EC */
     struct coord_config *configs;          /* the step's, then its connectors' */
+    size_t config_count;
     struct complaints *complaints;
 };
 
@@ -119,6 +121,7 @@ static bool load_params(struct construction *build, const struct step_entry *ent
             build->configs[i].step_id = entry->id;
             build->configs[i].owner = build;
         }
+        build->config_count = input.table_count;
     }
     buffer_release(&where);
     return loaded;
@@ -176,7 +179,8 @@ static void create_step(struct construction *build, const struct step_entry *ent
     check_needs(build, entry);
     step->config = build->configs[0];
     step->configs = build->configs;
-    step->config_count = 1u + (build->kinds[0] ? 1u : 0u) + (build->kinds[1] ? 1u : 0u);
+    step->config_count = build->config_count;
+    memcpy(step->kinds, build->kinds, sizeof step->kinds);
     step->created =
         !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
     if (!step->created)
@@ -470,6 +474,8 @@ bool generation_enter(struct generation *generation, struct client *client, unsi
     local->upstreams = calloc(generation->upstream_count + 1, sizeof *local->upstreams);
     local->locals = calloc(generation->step_count + 1, sizeof *local->locals);
     local->entered = true;
+    if (generation->witness)
+        client_stand_in(client, generation->witness->answer, generation->witness->context);
     if (!local->upstreams || !local->locals || !open_upstreams(generation, client, local, reason))
         goto fail;
     for (; entered < generation->step_count; entered++) {

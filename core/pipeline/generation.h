@@ -44,8 +44,9 @@ struct step {
     bool created, started;
     struct coord_connector *connectors;
     struct coord_config config;
-    const struct coord_config *configs; /* that one, then those of the connectors that it names */
+    const struct coord_config *configs; /* that one, then those of its connectors */
     size_t config_count;
+    const struct connector_kind *kinds[2]; /* of those: KV, EC; NULL: it has none */
     struct metric_series *duration;
     struct writers_seen *writers;
 };
@@ -98,6 +99,7 @@ struct generation {
     unsigned upstream_count;
     struct coord_upstream *gateway;   /* the one called default, where passthrough goes; NULL: there is none */
     struct coord_upstream **gateways; /* of each of settings->gateways, in that order */
+    const struct witness *witness;    /* of a dry run, set before anything enters; NULL: none */
     struct generation_local *local;   /* MAX_REACTORS of them */
 };
 

@@ -9,6 +9,7 @@
 #include "pipeline/ids.h"
 #include "pipeline/leg_headers.h"
 #include "pipeline/stateful.h"
+#include "pipeline/witness.h"
 #include "pipeline/worker.h"
 #include "response/usage_writer.h"
 #include "telemetry/families.h"
@@ -107,6 +108,8 @@ static struct coord_request *make(struct worker *worker, struct generation *gene
     headers_init(&request->relayed, &request->arena);
     headers_init(&request->failure.headers, &request->arena);
     chain_init(&request->chain, request, &request->arena, &client_sink, request);
+    if (request->generation->witness)
+        request->chain.watch = &request->generation->witness->writers;
     link_request(request);
     return request;
 }

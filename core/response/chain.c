@@ -54,6 +54,8 @@ coord_status chain_wrap(struct chain *chain, const coord_writer_type *type, void
     chain->outer = writer;
     chain->writers = writer;
     chain->reads_body |= (type->flags & COORD_WRITER_READS_BODY) != 0;
+    if (chain->watch)
+        chain->watch->wrapped(chain->watch->context, chain->request, writer, &writer->type);
     return COORD_OK;
 }
 
@@ -75,6 +77,8 @@ void chain_unwrap(struct chain *chain, struct coord_writer *mark)
     for (const struct coord_writer *writer = chain->writers; writer; writer = writer->all_next)
         chain->reads_body |= (writer->type.flags & COORD_WRITER_READS_BODY) != 0;
 }
+
+bool chain_writer_skipped(const coord_writer *writer) { return writer->skipped; }
 
 bool chain_reads_body(const struct chain *chain) { return chain->reads_body; }
 
@@ -108,6 +112,8 @@ static void leave_head(struct chain *chain, struct coord_head *head)
         for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
             headers_remove(&head->headers, coord_slice_of(digests[i]));
     }
+    if (chain->watch)
+        chain->watch->head(chain->watch->context, NULL, head);
     chain->sink->head(chain->context, head);
 }
 
@@ -122,6 +128,8 @@ static void head_into(struct chain *chain, struct coord_writer *writer, struct c
         coord_logf(chain->request, COORD_LOG_DEBUG, "writer %s skipped: the answer is compressed", writer->type.name);
         writer->skipped = true;
     }
+    if (chain->watch && !writer->skipped)
+        chain->watch->head(chain->watch->context, writer, head);
     if (rewrites(writer) && !writer->skipped)
         head->promised = -1;
     if (writer->skipped || !writer->type.head) {
@@ -138,18 +146,28 @@ static void head_into(struct chain *chain, struct coord_writer *writer, struct c
     }
 }
 
+static void watch_data(const struct chain *chain, const struct coord_writer *writer, coord_slice bytes)
+{
+    if (chain->watch && (!writer || (!writer->skipped && !writer->ended)))
+        chain->watch->data(chain->watch->context, writer, bytes);
+}
+
 static void data_into(struct chain *chain, struct coord_writer *writer, coord_slice bytes)
 {
     while (writer && (writer->skipped || writer->ended || !rewrites(writer) || !writer->type.data)) {
         if (writer->ended)
             return;
+        watch_data(chain, writer, bytes);
         if (!writer->skipped && writer->type.data)
             writer->type.data(writer, bytes);
         writer = writer->inner;
     }
+    if (!writer && chain->over)
+        return;
+    watch_data(chain, writer, bytes);
     if (writer)
         writer->type.data(writer, bytes);
-    else if (!chain->over)
+    else
         chain->sink->data(chain->context, bytes);
 }
 

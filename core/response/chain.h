@@ -31,14 +31,24 @@ struct chain_sink {
     void (*finished)(void *context); /* a writer ended the answer early: whoever feeds the chain stops */
 };
 
+/* Who looks on as an answer passes; all members are set. */
+struct chain_watch {
+    void *context;
+    void (*wrapped)(void *context, coord_request *request, const coord_writer *writer, const coord_writer_type *type);
+    /* The head, or bytes, are about to reach `to`; NULL: the client. Those who take no part any more are passed over. */
+    void (*head)(void *context, const coord_writer *to, const struct coord_head *head);
+    void (*data)(void *context, const coord_writer *to, coord_slice bytes);
+};
+
 struct chain {
     coord_request *request;
     struct arena *arena;
     const struct chain_sink *sink;
     void *context;
-    struct coord_writer *outer;   /* sees the worker's bytes first */
-    struct coord_writer *writers; /* all, for freeing */
-    bool reads_body;              /* any writer does */
+    const struct chain_watch *watch; /* NULL: nobody looks on */
+    struct coord_writer *outer;      /* sees the worker's bytes first */
+    struct coord_writer *writers;    /* all, for freeing */
+    bool reads_body;                 /* any writer does */
     bool head_entered;
     bool over; /* end, abort or an early finish has left the chain */
     bool finishing;
@@ -51,6 +61,8 @@ coord_status chain_wrap(struct chain *chain, const coord_writer_type *type, void
 /* A place to come back to: chain_unwrap frees every writer that was wrapped since. Before the head only. */
 struct coord_writer *chain_mark(const struct chain *chain);
 void chain_unwrap(struct chain *chain, struct coord_writer *mark);
+/* The answer passes it by: it is compressed, or the writer said so. */
+bool chain_writer_skipped(const coord_writer *writer);
 /* True while a writer wants to read the body: the leg asks for identity. */
 bool chain_reads_body(const struct chain *chain);
 /* Feeding it. `head` may be changed on the way; its memory must live until the chain is over. */

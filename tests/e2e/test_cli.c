@@ -57,6 +57,7 @@ static void what_is_wrong_is_named_with_its_position(void **state)
         {"not YAML", "server: [\n", ":", {"bad.yaml"}},
         {"a tab", "server:\n\tlisten_addr: ':1'\n", ":2:", {"bad.yaml"}},
         {"not a map", "- 1\n", ":1:1: ", {"bad.yaml"}},
+        {"an empty file", "", ":1:1: ", {"gateway.address is missing"}},
         {"a step of the Go coordinator",
          "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: async-broker\n    - type: decode\n",
          ":4:13: ",

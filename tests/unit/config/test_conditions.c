@@ -177,6 +177,36 @@ static void narrower_conditions_imply_wider_ones(void **state)
     }
 }
 
+static void conditions_are_printed_as_yaml_without_what_was_substituted(void **state)
+{
+    static const struct {
+        const char *text, *printed;
+    } rows[] = {
+        {"when: {models: \"llama-*\"}\n", "{models: [\"llama-*\"]}"},
+        {"when: {apis: [messages, completions], models: [a, b]}\n",
+         "{models: [\"a\", \"b\"], apis: [completions, messages]}"},
+        {"when: {headers: {X-A: [1, \"2*\"], x-b: c}}\n", "{headers: {x-a: [\"1\", \"2*\"], x-b: [\"c\"]}}"},
+        {"when: {stream: true, media: false}\n", "{stream: true, media: false}"},
+        {"when: {prompt_tokens: {min: 3}}\n", "{prompt_tokens: {min: 3}}"},
+        {"when: {prompt_tokens: {max: 4}}\n", "{prompt_tokens: {max: 4}}"},
+        {"when: {prompt_tokens: {min: 3, max: 4}}\n", "{prompt_tokens: {min: 3, max: 4}}"},
+        {"when: {models: [a, \"${X:-hidden}\"], headers: {x-a: \"${X:-hidden}\", x-b: c}}\n",
+         "{models: [secret], headers: {x-a: [secret], x-b: [\"c\"]}}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct reading reading = read_conditions(rows[i].text, "when", true);
+        struct buffer printed = {0};
+
+        assert_int_equal(reading.complaints.errors, 0);
+        assert_true(conditions_print(&reading.conditions, &printed) && buffer_append(&printed, "", 1));
+        assert_string_equal(printed.data, rows[i].printed);
+        buffer_release(&printed);
+        forget(&reading);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +214,7 @@ int main(void)
         cmocka_unit_test(every_key_is_kept_as_written),
         cmocka_unit_test(nothing_written_is_no_condition),
         cmocka_unit_test(narrower_conditions_imply_wider_ones),
+        cmocka_unit_test(conditions_are_printed_as_yaml_without_what_was_substituted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

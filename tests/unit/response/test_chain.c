@@ -546,6 +546,72 @@ static void after_the_head_nobody_can_be_wrapped(void **state)
     assert_int_equal(chain_wrap(&chain, &OBSERVER, &probe), COORD_STATE);
 }
 
+/* ---- Looking on ---- */
+
+static struct buffer watched; /* "name<what name<what …": what reached whom; the client has no name */
+
+static const char *name_of(const coord_writer *writer)
+{
+    return writer ? ((struct probe *)coord_writer_state(writer))->name : "client";
+}
+
+static void watch_wrapped(void *context, coord_request *request, const coord_writer *writer,
+                          const coord_writer_type *type)
+{
+    (void)request;
+    assert_ptr_equal(context, &watched);
+    assert_true(buffer_printf(&watched, "+%s(%s) ", name_of(writer), type->name));
+}
+
+static void watch_head(void *context, const coord_writer *to, const struct coord_head *got)
+{
+    (void)context;
+    assert_true(buffer_printf(&watched, "%s<%d ", name_of(to), got->status));
+}
+
+static void watch_data(void *context, const coord_writer *to, coord_slice bytes)
+{
+    (void)context;
+    assert_true(buffer_printf(&watched, "%s<%.*s ", name_of(to), COORD_FMT(bytes)));
+}
+
+static void assert_watched(const char *wanted)
+{
+    assert_true(buffer_append(&watched, "", 1));
+    assert_string_equal(watched.data, wanted);
+    buffer_release(&watched);
+}
+
+static const struct chain_watch WATCH = {&watched, watch_wrapped, watch_head, watch_data};
+
+static void who_looks_on_sees_what_reaches_whom(void **state)
+{
+    struct probe touch = {.name = "touch", .does = TOUCH}, prefix = {.name = "prefix", .does = PREFIX},
+                 look = {.name = "look"};
+
+    (void)state;
+    chain.watch = &WATCH;
+    wrap(&REWRITER, &touch);
+    wrap(&REWRITER, &prefix);
+    wrap(&OBSERVER, &look);
+    feed();
+    assert_watched(
+        "+touch(rewriter) +prefix(rewriter) +look(observer) look<200 prefix<200 touch<200 client<201 "
+        "look<abc prefix<abc touch<>  client<>  touch<abc client<abc look<def prefix<def touch<def client<def ");
+}
+
+static void who_takes_no_part_is_passed_over(void **state)
+{
+    struct probe skip = {.name = "skip", .does = SKIP}, finish = {.name = "finish", .does = FINISH};
+
+    (void)state;
+    chain.watch = &WATCH;
+    wrap(&REWRITER, &skip);
+    wrap(&REWRITER, &finish);
+    feed();
+    assert_watched("+skip(rewriter) +finish(rewriter) finish<200 skip<200 client<200 finish<abc client<abc ");
+}
+
 static void a_head_is_read_by_its_media_type(void **state)
 {
     static const struct {
@@ -592,6 +658,8 @@ int main(void)
         TEST(an_answer_that_never_began_is_aborted_before_it_is_freed),
         TEST(an_end_behind_a_head_that_was_never_passed_aborts_those_who_saw_none),
         TEST(after_the_head_nobody_can_be_wrapped),
+        TEST(who_looks_on_sees_what_reaches_whom),
+        TEST(who_takes_no_part_is_passed_over),
         TEST(a_head_is_read_by_its_media_type),
     };
 

@@ -1,0 +1,29 @@
+/*
+ * One request to a server on this machine, from a thread that is not the server's, and its whole answer. For dry runs.
+ *
+ * Thread: any; it blocks.
+ */
+#ifndef HTTP_LOOPBACK_H
+#define HTTP_LOOPBACK_H
+
+#include "http/headers.h"
+#include "runtime/buffer.h"
+
+struct loopback_answer {
+    bool whole;     /* false: the connection ended in the middle of it */
+    int32_t status; /* 0: there was none */
+    struct headers headers;
+    struct buffer body; /* without framing */
+};
+
+enum loopback_outcome { LOOPBACK_DONE, LOOPBACK_TIMEOUT, LOOPBACK_BROKEN /* no connection, or memory is short */ };
+
+/*
+ * Sends `request`, which asks for the connection to be closed, to 127.0.0.1:`port` and reads until the end. `answer` gets what
+ * came, its fields in the arena; loopback_release frees the rest.
+ */
+enum loopback_outcome loopback_run(uint16_t port, coord_slice request, int64_t limit_ns, struct arena *arena,
+                                   struct loopback_answer *answer);
+void loopback_release(struct loopback_answer *answer);
+
+#endif
