@@ -49,6 +49,8 @@ static void apply(coord_document *document, const struct edit *edit)
             coord_document_insert(document, edit->at, (size_t)(edit->value[0] - '0'), coord_slice_of(edit->value + 2)),
             COORD_OK);
         break;
+    default:
+        break;
     }
 }
 
