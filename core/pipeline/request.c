@@ -383,10 +383,12 @@ static void release_slots(struct coord_request *request)
 {
     while (request->slots) {
         struct slot *slot = request->slots;
+        struct guest guest = running_enter((struct running){slot->owner, request->id.data});
 
         request->slots = slot->next;
         if (slot->type->destroy)
             slot->type->destroy(slot->value);
+        running_leave(guest);
     }
 }
 
@@ -553,7 +555,7 @@ coord_status coord_request_set_slot(coord_request *request, const coord_slot_typ
     slot = arena_alloc(&request->arena, sizeof *slot);
     if (!slot)
         return COORD_NO_MEMORY;
-    *slot = (struct slot){request->slots, type, value_take};
+    *slot = (struct slot){request->slots, type, value_take, running_now().owner};
     request->slots = slot;
     return COORD_OK;
 }

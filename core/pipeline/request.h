@@ -75,6 +75,7 @@ struct slot {
     struct slot *next;
     const coord_slot_type *type;
     void *value;
+    const struct owner *owner; /* whose step set it */
 };
 
 struct detached {
@@ -82,6 +83,7 @@ struct detached {
     void (*function)(coord_request *background, void *argument);
     void (*release)(void *argument);
     void *argument;
+    const struct owner *owner; /* whose step left it */
 };
 
 struct coord_request {

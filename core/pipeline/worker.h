@@ -38,8 +38,10 @@ struct worker {
     struct coord_request *kept;    /* finished ones, their memory kept for the next */
     size_t kept_count, live_count, background_count;
     struct hook ending; /* stops the reactor once nothing is left to do */
-    struct task announce_task, close_task, stop_task, abort_task;
-    bool closing; /* its listener is closed: it ends with its last request */
+    struct task announce_task, close_task, stop_task, abort_task, name_task;
+    bool closing;       /* its listener is closed: it ends with its last request */
+    _Atomic bool over;  /* its thread has nothing more to do */
+    _Atomic bool named; /* it has said which steps do not return (lingering.h) */
 };
 
 enum start_state { STARTING = 0, STARTED, FAILED };
