@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static const char *const CLASS_NAMES[] = {
@@ -379,6 +380,24 @@ bool request_run(struct coord_request *request)
     return request->fiber != NULL;
 }
 
+static void (*_Atomic slot_told)(void *context, const coord_slot_type *type, void *value, bool set);
+static void *_Atomic slot_context;
+
+void request_watch_slots(void (*told)(void *context, const coord_slot_type *type, void *value, bool set), void *context)
+{
+    atomic_store(&slot_context, context);
+    atomic_store(&slot_told, told);
+}
+
+static void tell_of_slot(const coord_slot_type *type, void *value, bool set)
+{
+    void (*told)(void *context, const coord_slot_type *type, void *value, bool set) =
+        atomic_load_explicit(&slot_told, memory_order_acquire);
+
+    if (told)
+        told(atomic_load_explicit(&slot_context, memory_order_relaxed), type, value, set);
+}
+
 static void release_slots(struct coord_request *request)
 {
     while (request->slots) {
@@ -386,6 +405,7 @@ static void release_slots(struct coord_request *request)
         struct guest guest = running_enter((struct running){slot->owner, request->id.data});
 
         request->slots = slot->next;
+        tell_of_slot(slot->type, slot->value, false);
         if (slot->type->destroy)
             slot->type->destroy(slot->value);
         running_leave(guest);
@@ -547,9 +567,12 @@ coord_status coord_request_set_slot(coord_request *request, const coord_slot_typ
     while (slot && slot->type != type)
         slot = slot->next;
     if (slot) {
+        if (slot->value != value_take)
+            tell_of_slot(type, slot->value, false);
         if (type->destroy && slot->value != value_take)
             type->destroy(slot->value);
         slot->value = value_take;
+        tell_of_slot(type, value_take, true);
         return COORD_OK;
     }
     slot = arena_alloc(&request->arena, sizeof *slot);
@@ -557,6 +580,7 @@ coord_status coord_request_set_slot(coord_request *request, const coord_slot_typ
         return COORD_NO_MEMORY;
     *slot = (struct slot){request->slots, type, value_take, running_now().owner};
     request->slots = slot;
+    tell_of_slot(type, value_take, true);
     return COORD_OK;
 }
 

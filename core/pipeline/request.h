@@ -214,6 +214,10 @@ void request_wake(struct coord_request *request);
 coord_status request_fail(struct coord_request *request, enum error_class class, int32_t status, const char *code,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* Tells of every slot that is set (`set`) or goes, on the reactor's thread: for the test kit. NULL: nobody. */
+void request_watch_slots(void (*told)(void *context, const coord_slot_type *type, void *value, bool set),
+                         void *context);
+
 struct leg_record *request_leg(struct coord_request *request, const char *name);
 
 /* A request without client for background work of another, which is ending. NULL: memory is short, or too much of it runs. */

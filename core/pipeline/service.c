@@ -203,6 +203,7 @@ static void *worker_main(void *argument)
     bool opened = fiber_crash_thread() && open_worker(worker, &reason);
     uint64_t one = 1;
 
+    atomic_store(&worker->system_thread, gettid());
     if (opened && worker->index == 0) {
         if (service->identity)
             tls_identity_watch(service->identity, worker->reactor);

@@ -24,7 +24,8 @@ struct worker {
     struct service *service;
     unsigned index;
     pthread_t thread;
-    bool running; /* its thread is to be joined */
+    _Atomic int system_thread; /* its number for the system, once it runs */
+    bool running;              /* its thread is to be joined */
     struct reactor *reactor;
     struct resolver *resolver;
     struct client *client;
@@ -41,7 +42,8 @@ struct worker {
     struct task announce_task, close_task, stop_task, abort_task, name_task;
     bool closing;       /* its listener is closed: it ends with its last request */
     _Atomic bool over;  /* its thread has nothing more to do */
-    _Atomic bool named; /* it has said which steps do not return (lingering.h) */
+    bool asked;         /* [main thread] to say which steps do not return (lingering.h) … */
+    _Atomic bool named; /* … and it has */
 };
 
 enum start_state { STARTING = 0, STARTED, FAILED };
@@ -61,7 +63,10 @@ struct service {
     _Atomic unsigned cut; /* answers cut at shutdown */
     bool hurried;         /* a second signal came: the process ends without waiting for its threads */
     bool drained;         /* service_drain was called: the workers end by themselves */
-    int ended;            /* eventfd: a worker's thread has ended */
+    /* Who is told of the steps that do not return, while that is asked (lingering.h). */
+    void (*name)(void *context, const struct owner *owner, coord_slice request, bool holds_reactor);
+    void *name_context;
+    int ended; /* eventfd: a worker's thread has ended */
 
     pthread_mutex_t lock; /* of what follows: starting up */
     pthread_cond_t changed;

@@ -41,6 +41,7 @@ struct reactor {
     bool stopping;
     bool mail; /* the eventfd was ready in this batch */
     int64_t now_ns;
+    int64_t ahead_ns; /* of the clock: see reactor_advance */
     struct timer_set timers;
 
     struct task *tasks; /* first in, first out */
@@ -134,7 +135,7 @@ struct reactor_activity *reactor_activity(struct reactor *reactor) { return &rea
 
 int64_t reactor_now(const struct reactor *reactor) { return reactor->now_ns; }
 
-int64_t reactor_now_fresh(struct reactor *reactor) { return reactor->now_ns = clock_now(); }
+int64_t reactor_now_fresh(struct reactor *reactor) { return reactor->now_ns = clock_now() + reactor->ahead_ns; }
 
 void reactor_arm(struct reactor *reactor, struct timer *timer, int64_t delay_ns)
 {
@@ -382,7 +383,7 @@ static void close_activity(struct reactor *reactor)
 {
     struct reactor_activity *activity = &reactor->activity;
     int64_t since = atomic_load_explicit(&activity->since_ns, memory_order_relaxed);
-    int64_t held = reactor_now_fresh(reactor) - since;
+    int64_t held = reactor_now_fresh(reactor) - reactor->ahead_ns - since;
     const struct owner *owner = atomic_load_explicit(&activity->owner, memory_order_relaxed);
 
     if (since == 0 || held < NS_PER_MS || held <= atomic_load_explicit(&activity->longest_ns, memory_order_relaxed))
@@ -419,7 +420,7 @@ static void set_activity(struct reactor *reactor, int64_t since_ns, struct runni
 void reactor_begin_activity(struct reactor *reactor, struct running who)
 {
     close_activity(reactor);
-    set_activity(reactor, reactor->now_ns, who);
+    set_activity(reactor, reactor->now_ns - reactor->ahead_ns, who);
 }
 
 static void end_activity(struct reactor *reactor)
@@ -441,6 +442,12 @@ bool reactor_holder(struct reactor *reactor, const struct owner **owner, char *s
     }
     subject[sizeof activity->subject - 1] = '\0';
     return since != 0 && atomic_load_explicit(&activity->since_ns, memory_order_acquire) == since;
+}
+
+void reactor_advance(struct reactor *reactor, int64_t ns)
+{
+    reactor->ahead_ns += ns;
+    reactor_now_fresh(reactor);
 }
 
 static int wait_precisely(struct reactor *reactor, int64_t wait_ns)

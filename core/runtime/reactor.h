@@ -70,6 +70,9 @@ struct reactor *reactor_current(void);
 int64_t reactor_now(const struct reactor *reactor);
 int64_t reactor_now_fresh(struct reactor *reactor);
 
+/* Lets that much time pass for it at once, timers included: for tests. Only the watchdog sees the real time. */
+void reactor_advance(struct reactor *reactor, int64_t ns);
+
 /* False with errno set when epoll refuses. */
 bool reactor_watch(struct reactor *reactor, struct watch *watch, int fd, uint32_t events)
     __attribute__((warn_unused_result));
