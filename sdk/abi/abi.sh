@@ -123,6 +123,14 @@ judge_types() {
     ((status == 0)) || { say "changed: what abidiff says" && printf '%s\n' "$output" && BROKEN=1; }
 }
 
+# The library's SONAME is the major, so that the dynamic linker knows as well.
+check_soname() {
+    local soname
+
+    soname=$(readelf -d "$LIBRARY" | sed -n 's/.*(SONAME).*\[.*\.so\.\([0-9]*\)\]/\1/p')
+    [[ -z $soname || $soname == "$1" ]] || die "the library's SONAME has $soname and COORD_ABI_MAJOR is $1: move both (CMakeLists.txt, plugin.h)"
+}
+
 compare() {
     local was now
 
@@ -133,6 +141,7 @@ compare() {
     read -r was _ <<<"$(version_of "$BASELINE/layout.txt")"
     read -r now _ <<<"$(version_of "$NOW/layout.txt")"
     MOVED=$((now > was))
+    check_soname "$now"
     judge_symbols
     judge_layout
     judge_types

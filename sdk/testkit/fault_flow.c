@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOKS = 3, AT_ONCE_MS = 1000, AT_MOST_MS = 5000, MANY_LEGS = 32 };
+enum { LOOKS = 3, AT_ONCE = 10 /* of the patience: a tenth */, AT_MOST_MS = 5000, MANY_LEGS = 32 };
 
 /* ---- Blocking ---- */
 
@@ -158,8 +158,9 @@ const char *coord_kit_find_blocking(const coord_kit_trial *given)
 
 /* ---- Cancellation ---- */
 
-static const char *const PHASES[] = {
-    [HOLD_HEAD] = "before the answer of", [HOLD_MIDDLE] = "in the middle of the answer of"};
+static const char *const PHASES[] = {[HOLD_NONE] = "right after",
+                                     [HOLD_HEAD] = "before the answer of",
+                                     [HOLD_MIDDLE] = "in the middle of the answer of"};
 
 /* Where the request stands: "leg 2 (decode)". */
 static void name_leg(coord_kit *kit, size_t index, char *name, size_t room)
@@ -188,6 +189,24 @@ static const char *describe_deaf(coord_kit *kit, const char *id, enum hold hold,
         PHASES[hold], leg, how_long);
 }
 
+/* The client leaves before anything has come back to it, wherever the step is by then. */
+static const char *leave_soon(coord_kit *kit, const struct trial *trial)
+{
+    static const struct timespec pause = {.tv_nsec = 5000000};
+    coord_kit_client *client;
+    char id[TRIAL_ID];
+    int64_t left_ns;
+
+    client = trial_send(kit, trial, id);
+    if (!client)
+        return trial_does_not_work("the request cannot be sent");
+    nanosleep(&pause, NULL);
+    left_ns = kit_now();
+    coord_kit_leave(client);
+    return trial_over(kit, id, kit->patience_ns / AT_ONCE) ? NULL
+                                                           : describe_deaf(kit, id, HOLD_NONE, "it had asked", left_ns);
+}
+
 /* The client leaves while leg number `index` of this request is held. `*reached` false: the request has no such leg. */
 static const char *leave_in(coord_kit *kit, const struct trial *trial, size_t index, enum hold hold, bool *reached)
 {
@@ -213,21 +232,21 @@ static const char *leave_in(coord_kit *kit, const struct trial *trial, size_t in
     name_leg(kit, before + index, leg, sizeof leg);
     left_ns = kit_now();
     coord_kit_leave(client);
-    return trial_over(kit, id, (int64_t)AT_ONCE_MS * COORD_KIT_MS) ? NULL : describe_deaf(kit, id, hold, leg, left_ns);
+    return trial_over(kit, id, kit->patience_ns / AT_ONCE) ? NULL : describe_deaf(kit, id, hold, leg, left_ns);
 }
 
 static const char *find_uncancelled(coord_kit *kit, const struct trial *trial)
 {
-    const char *fault = NULL;
+    const char *fault = leave_soon(kit, trial);
     bool reached = true;
 
-    for (size_t index = 0; reached && index < MANY_LEGS; index++)
+    for (size_t index = 0; !fault && reached && index < MANY_LEGS; index++)
         for (enum hold hold = HOLD_HEAD; hold <= HOLD_MIDDLE && reached; hold++) {
             fault = leave_in(kit, trial, index, hold, &reached);
             if (fault)
                 return fault;
         }
-    return NULL;
+    return fault;
 }
 
 const char *coord_kit_find_uncancelled(const coord_kit_trial *given)

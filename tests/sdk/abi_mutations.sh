@@ -24,7 +24,7 @@ HEADER_MUTATIONS=(
     "a parameter changes its type|request.h|s/coord_request_alloc(coord_request \*request, size_t size)/coord_request_alloc(coord_request *request, int size)/|2|view_coord_request_alloc"
     "a function returns something else|request.h|s/COORD_API int32_t coord_request_api(/COORD_API int64_t coord_request_api(/|2|view_coord_request_api"
     "a function is declared no more|request.h|/coord_request_query/d|3|is not declared"
-    "a member is inserted, and the major moves|request.h plugin.h|s/^    void (\*destroy)(void \*value);/    void *inserted;\n&/; s/COORD_ABI_MAJOR 1/COORD_ABI_MAJOR 2/|1|COORD_ABI_MAJOR has moved"
+    "a member is inserted, and the major moves in the header only|request.h plugin.h|s/^    void (\*destroy)(void \*value);/    void *inserted;\n&/; s/COORD_ABI_MAJOR 1/COORD_ABI_MAJOR 2/|3|SONAME has 1 and COORD_ABI_MAJOR is 2"
 )
 
 # expect NAME WANTED-STATUS TEXT COMMAND…
@@ -70,7 +70,7 @@ build_small() {
     } >"$WORK/small/coordinator/small.h"
     printf '#include <coordinator/small.h>\nint coord_stays(const coord_thing *thing) { return thing->size != 0; }\n%s\n' "$3" >"$WORK/small/small.c"
     printf 'COORDINATOR_1.0 { global: coord_*; local: *; };\n' >"$WORK/small/map"
-    "$CC" -g -shared -fPIC -I "$WORK/small" -Wl,--version-script="$WORK/small/map" -o "$WORK/small.so" "$WORK/small/small.c"
+    "$CC" -g -shared -fPIC -I "$WORK/small" -Wl,--version-script="$WORK/small/map" -Wl,-soname,"libsmall.so.$1" -o "$WORK/small.so" "$WORK/small/small.c"
 }
 
 # shellcheck disable=SC2317 # called by expect

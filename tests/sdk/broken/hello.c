@@ -5,6 +5,7 @@
  *   GROWS          it keeps something of each request until it is destroyed
  *   BARE_SLOT      a slot with allocated memory has no destructor
  *   SLEEPS, READS  it blocks its reactor
+ *   LINGERS        it offloads work that takes long, whoever waits for it
  *   DEAF           it tries again and again, also when the client has left
  *   TRUSTS_MALLOC  it does not look at what malloc returned
  *   TRUSTS_CALLS   it does not look at what the coordinator's functions returned
@@ -20,7 +21,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { LEAKS = 1, NO_DESTROY, GROWS, BARE_SLOT, SLEEPS, READS, DEAF, TRUSTS_MALLOC, TRUSTS_CALLS };
+enum { LEAKS = 1, NO_DESTROY, GROWS, BARE_SLOT, SLEEPS, READS, LINGERS, DEAF, TRUSTS_MALLOC, TRUSTS_CALLS };
 
 /* What is lost on purpose: the kit has to see it. Checkers that tell of it too, at the program's end, are shown where it is. */
 static void *lost[256];
@@ -128,6 +129,12 @@ static void nap(void *argument)
     usleep(50000);
 }
 
+static void work_long(void *argument)
+{
+    (void)argument;
+    usleep(1400000);
+}
+
 static coord_status ask(coord_request *request, coord_call *call)
 {
     coord_status status = coord_call_run(call);
@@ -149,6 +156,8 @@ static coord_status hello_execute(void *state, coord_request *request)
     coord_status status;
 
     wait_the_wrong_way();
+    if (BREAK == LINGERS)
+        (void)!coord_offload(request, work_long, NULL);
     if (BREAK == TRUSTS_MALLOC && copy[0] == '\0')
         return COORD_NEXT;
     if (BREAK && keep(hello, request, copy) != COORD_OK)
