@@ -5,6 +5,7 @@
 #include "pipeline/loader.h"
 #include "pipeline/request.h"
 #include "telemetry/log.h"
+#include "telemetry/metrics.h"
 
 #include <curl/curl.h>
 #include <semaphore.h>
@@ -253,5 +254,15 @@ bool coord_kit_host_step(coord_kit_host *host, size_t index, struct coord_kit_ru
 void coord_kit_host_refuse(bool (*refuses)(void)) { arena_set_refusal(refuses); }
 
 void coord_kit_host_watch_slots(coord_kit_slot_fn *told, void *context) { request_watch_slots(told, context); }
+
+char *coord_kit_host_metrics(void)
+{
+    struct buffer page = {0};
+
+    if (metrics_render(&page, false) && buffer_append(&page, "", 1))
+        return page.data; /* a buffer's memory is malloc's */
+    buffer_release(&page);
+    return NULL;
+}
 
 double coord_kit_host_metric(const char *name, const coord_slice *labels) { return metric_value(name, labels); }

@@ -55,6 +55,8 @@ COORD_API void coord_kit_host_refuse(bool (*refuses)(void));
 typedef void coord_kit_slot_fn(void *context, const coord_slot_type *type, void *value, bool set);
 COORD_API void coord_kit_host_watch_slots(coord_kit_slot_fn *told, void *context);
 
+/* The metrics page, for `free`; NULL: memory is short. */
+COORD_API char *coord_kit_host_metrics(void);
 COORD_API double coord_kit_host_metric(const char *name, const coord_slice *labels);
 
 COORD_END_DECLS

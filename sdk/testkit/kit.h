@@ -112,6 +112,8 @@ struct coord_kit {
     struct text gates; /* names, each with a NUL */
     struct line *lines, **lines_end;
     struct slots *slots;
+    char *metrics; /* the page at the start */
+    struct text moved;
     size_t leg_count, held_leg;
     enum hold hold;
     void (*slot_told)(void *context, const coord_slot_type *type, void *value,

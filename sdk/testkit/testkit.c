@@ -159,6 +159,7 @@ static bool start_host(coord_kit *kit, const coord_kit_options *options)
     host.yaml = kit->yaml.data;
     coord_kit_host_watch_slots(keep_slot, kit);
     kit->host = coord_kit_host_start(&host, problem, sizeof problem);
+    kit->metrics = kit->host ? coord_kit_host_metrics() : NULL;
     return kit->host != NULL;
 }
 
@@ -246,6 +247,8 @@ bool coord_kit_stop(coord_kit *kit)
     pthread_mutex_destroy(&kit->lock);
     free(kit->yaml.data);
     free(kit->gates.data);
+    free(kit->metrics);
+    free(kit->moved.data);
     free(kit);
     return whole;
 }
@@ -453,6 +456,31 @@ size_t coord_kit_slots_gone(coord_kit *kit, const char *name)
 }
 
 double coord_kit_metric(const char *name, const coord_slice *labels) { return coord_kit_host_metric(name, labels); }
+
+static bool has_line(const char *page, const char *line, size_t size)
+{
+    for (const char *at = page; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+        if (strncmp(at, line, size) == 0 && (at[size] == '\n' || at[size] == '\0'))
+            return true;
+    return false;
+}
+
+const char *coord_kit_moved(coord_kit *kit)
+{
+    char *now = coord_kit_host_metrics();
+
+    kit->moved.size = 0;
+    text_append(&kit->moved, "", 0);
+    for (const char *at = now, *end; at && *at; at = end + 1) {
+        end = strchr(at, '\n');
+        if (!end)
+            break;
+        if (*at != '#' && strncmp(at, "process_", 8) != 0 && !has_line(kit->metrics, at, (size_t)(end - at)))
+            text_append(&kit->moved, at, (size_t)(end - at) + 1);
+    }
+    free(now);
+    return kit->moved.data;
+}
 
 struct sought {
     coord_kit *kit;

@@ -155,6 +155,9 @@ static void the_log_and_the_metrics_are_there(void **state)
     coord_kit_post(kit, CHAT, "{\"model\":\"kit-model\"}");
     assert_true(coord_kit_logged(kit, "model=kit-model"));
     assert_true(coord_kit_metric("request_total", &model) == before + 1);
+    assert_non_null(strstr(coord_kit_moved(kit), "request_total{model_name=\"kit-model\"} 1\n"));
+    assert_null(strstr(coord_kit_moved(kit), "process_"));
+    assert_null(strstr(coord_kit_moved(kit), "request_error_total"));
     for (size_t i = 0; coord_kit_log_line(kit, i).data; i++)
         found |= strstr(coord_kit_log_line(kit, i).data, "started") != NULL;
     assert_true(found);
