@@ -1,6 +1,8 @@
 /* See memory.h. One table of blocks behind a lock; the wrappers are the only ones who write to it. */
 #include "memory.h"
 
+#include "kit.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -81,6 +83,25 @@ static bool asks_for_a_step(struct coord_kit_running *who)
     return yes;
 }
 
+/* Where the plugin files are. */
+static struct region {
+    uintptr_t from, to;
+    const char *file;
+} regions[MAX_PLUGINS];
+static size_t region_count;
+
+/* A thread of the plugin's own asks: nobody is noted for it. */
+static bool asks_for_a_thread(const void *caller, struct coord_kit_running *who)
+{
+    for (size_t i = 0; muted == 0 && i < region_count; i++)
+        if ((uintptr_t)caller >= regions[i].from && (uintptr_t)caller < regions[i].to) {
+            *who = (struct coord_kit_running){.step = "a thread of its own"};
+            strncpy(who->plugin, regions[i].file, sizeof who->plugin - 1);
+            return true;
+        }
+    return false;
+}
+
 /* The library's own code asks on behalf of a step: that may fail, and is never kept for it. */
 static bool is_librarys(const void *caller)
 {
@@ -98,7 +119,7 @@ static void *note(void *memory, size_t size, const void *caller)
     struct coord_kit_running who;
     struct block *block;
 
-    if (!memory || !asks_for_a_step(&who) || is_librarys(caller))
+    if (!memory || !(asks_for_a_step(&who) ? !is_librarys(caller) : asks_for_a_thread(caller, &who)))
         return memory;
     block = mmap(NULL, sizeof *block, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* no allocator's */
     if (block == MAP_FAILED)
@@ -466,12 +487,34 @@ static void patch_object(const struct dl_phdr_info *object)
     patch_table(object, &tables, tables.others, tables.other_size);
 }
 
+static void note_region(const struct dl_phdr_info *object)
+{
+    struct region *region = &regions[region_count];
+
+    if (region_count == MAX_PLUGINS)
+        return;
+    *region = (struct region){UINTPTR_MAX, 0, object->dlpi_name};
+    for (size_t i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        uintptr_t from = object->dlpi_addr + part->p_vaddr;
+
+        if (part->p_type != PT_LOAD)
+            continue;
+        region->from = from < region->from ? from : region->from;
+        region->to = from + part->p_memsz > region->to ? from + part->p_memsz : region->to;
+    }
+    region_count++;
+}
+
 static int look_at(struct dl_phdr_info *object, size_t size, void *unused)
 {
+    bool plugin = is_listed(ours->plugin_files, object->dlpi_name);
+
     (void)size;
     (void)unused;
-    if (object->dlpi_name[0] == '\0' || strstr(object->dlpi_name, "/libcoordinator.so") ||
-        is_listed(ours->plugin_files, object->dlpi_name))
+    if (plugin)
+        note_region(object);
+    if (plugin || object->dlpi_name[0] == '\0' || strstr(object->dlpi_name, "/libcoordinator.so"))
         patch_object(object);
     return 0;
 }
@@ -525,6 +568,7 @@ void memory_unwatch(void)
         munmap(failing, sizeof *failing);
     failing = NULL;
     taken = 0;
+    region_count = 0;
     for (size_t i = 0; i < BUCKETS; i++)
         while (blocks[i]) {
             struct block *block = blocks[i];

@@ -2,6 +2,7 @@
  * The example hello-step, broken in one way, so that it is known that the test kit finds it. BREAK tells which:
  *   LEAKS          what it takes for a request is never freed
  *   NO_DESTROY     its instance is never freed
+ *   THREAD_LEAKS   a thread of its own loses what it allocates
  *   GROWS          it keeps something of each request until it is destroyed
  *   BARE_SLOT      a slot with allocated memory has no destructor
  *   SLEEPS, READS  it blocks its reactor
@@ -21,7 +22,19 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { LEAKS = 1, NO_DESTROY, GROWS, BARE_SLOT, SLEEPS, READS, LINGERS, DEAF, TRUSTS_MALLOC, TRUSTS_CALLS };
+enum {
+    LEAKS = 1,
+    NO_DESTROY,
+    THREAD_LEAKS,
+    GROWS,
+    BARE_SLOT,
+    SLEEPS,
+    READS,
+    LINGERS,
+    DEAF,
+    TRUSTS_MALLOC,
+    TRUSTS_CALLS
+};
 
 /* What is lost on purpose: the kit has to see it. Checkers that tell of it too, at the program's end, are shown where it is. */
 static void *lost[256];
@@ -45,6 +58,7 @@ struct hello {
     char signature[64];
     pthread_mutex_t lock;
     struct seen *seen;
+    pthread_t thread;
 };
 
 static const coord_param params[] = {
@@ -189,6 +203,30 @@ static void hello_destroy(void *state)
     free(hello);
 }
 
+static void *think(void *unused)
+{
+    (void)unused;
+    lose(malloc(100));
+    return NULL;
+}
+
+static coord_status hello_start(void *state, coord_error *error)
+{
+    struct hello *hello = state;
+
+    if (BREAK != THREAD_LEAKS || pthread_create(&hello->thread, NULL, think, NULL) == 0)
+        return COORD_OK;
+    return coord_error_set(error, "no thread");
+}
+
+static void hello_stop(void *state)
+{
+    struct hello *hello = state;
+
+    if (BREAK == THREAD_LEAKS)
+        pthread_join(hello->thread, NULL);
+}
+
 static const coord_step_type hello_step = {
     .size = sizeof hello_step,
     .name = "hello",
@@ -196,6 +234,8 @@ static const coord_step_type hello_step = {
     COORD_STEP_PARAMS(params),
     .create = hello_create,
     .execute = hello_execute,
+    .start = hello_start,
+    .stop = hello_stop,
     .destroy = BREAK == NO_DESTROY ? NULL : hello_destroy,
 };
 

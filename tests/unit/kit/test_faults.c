@@ -60,6 +60,7 @@ static void each_broken_step_is_found_and_named(void **state)
         {"broken-no-destroy",
          coord_kit_find_leak,
          {"leaks: ", "in 1 blocks", "when it was made", "in `stop` or `destroy`"}},
+        {"broken-thread-leaks", coord_kit_find_leak, {"\"a thread of its own\"", "leaks: 100 bytes in 1 blocks"}},
         {"broken-grows",
          coord_kit_find_leak,
          {"keeps more memory after each request", "in 8 blocks", "free it before"}},
@@ -87,7 +88,8 @@ static void each_broken_step_is_found_and_named(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *fault = rows[i].search(trial_of_file(rows[i].file, HELLO_YAML, &chat));
-        const char *const name[] = {"step \"greeter\" of plugin ", rows[i].file, NULL};
+        bool thread = strcmp(rows[i].file, "broken-thread-leaks") == 0; /* it works for no step in particular */
+        const char *const name[] = {thread ? " of plugin " : "step \"greeter\" of plugin ", rows[i].file, NULL};
 
         print_message("  %s\n", rows[i].file);
         assert_says(fault, name);
