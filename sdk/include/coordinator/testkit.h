@@ -212,8 +212,10 @@ const char *coord_kit_find_leak(const coord_kit_trial *trial);
 const char *coord_kit_find_slot(const coord_kit_trial *trial);
 /* A step that sleeps in the system (usleep, read, a lock, …) while it has its reactor: which step, in which call. */
 const char *coord_kit_find_blocking(const coord_kit_trial *trial);
-/* A step that goes on when the client leaves: it does so right after it has asked, before the answer of each leg, and in the middle of it. A tenth of the patience
- * is enough for a step to end. */
+/*
+ * A step that goes on when the client leaves: it does so before the answer of each leg, in the middle of it, and when the step has
+ * begun. A tenth of the patience has to be enough for a step to end.
+ */
 const char *coord_kit_find_uncancelled(const coord_kit_trial *trial);
 /*
  * A step that does not bear it when memory is short: each allocation that is made in its name, its own or by a function of the coordinator
