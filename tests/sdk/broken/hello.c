@@ -123,12 +123,12 @@ static coord_status keep(struct hello *hello, coord_request *request, char *mode
 
 static void wait_the_wrong_way(void)
 {
-    static const struct itimerspec soon = {.it_value.tv_nsec = 60000000};
+    static const struct itimerspec soon = {.it_value.tv_nsec = 200000000};
     uint64_t times;
     int timer;
 
     if (BREAK == SLEEPS)
-        usleep(60000);
+        usleep(200000);
     if (BREAK != READS)
         return;
     timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
