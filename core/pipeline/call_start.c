@@ -122,6 +122,12 @@ static void note_phase(struct coord_call *call)
     request->sent_decode |= call_has_phase(call, COORD_PHASE_DECODE);
 }
 
+static coord_status short_of_memory(struct coord_call *call)
+{
+    call->ended = true;
+    return request_fail(call->request, ERROR_INTERNAL, 500, NULL, "memory is short");
+}
+
 coord_status call_start(struct coord_call *call)
 {
     struct coord_request *request = call->request;
@@ -143,10 +149,8 @@ coord_status call_start(struct coord_call *call)
         !headers_copy(&headers, &call->headers) || !add_accept_encoding(call, &headers) ||
         !add_topology(call, &headers) ||
         !leg_headers_owned(&headers, request, call->phase, call->leg_id,
-                           call->attempts > 1 ? request->id : (coord_slice){0})) {
-        call->ended = true;
-        return request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
-    }
+                           call->attempts > 1 ? request->id : (coord_slice){0}))
+        return short_of_memory(call);
     leg.headers = headers.list;
     leg.header_count = headers.count;
     leg_timeouts(call, &leg);
@@ -160,5 +164,5 @@ coord_status call_start(struct coord_call *call)
                                   LOG_TEXT_FIELD("id", call->leg_id)},
                   5);
     call->leg = leg_start(memory, upstream, &leg, &call_events, call);
-    return COORD_OK;
+    return call->leg ? COORD_OK : short_of_memory(call); /* a leg that never began tells nobody of its end */
 }

@@ -45,7 +45,7 @@ static void count_failure(const struct coord_request *request, const struct step
         count_step_error(step, request->watch.status < 500 ? ERROR_UPSTREAM_4XX : ERROR_UPSTREAM_5XX);
 }
 
-/* The step's own time, its metrics, and the label by which the watchdog and a crash name it. */
+/* The step's own time, its metrics, and the name by which the watchdog and a crash call it. */
 static coord_status execute(struct coord_request *request, const struct step *step)
 {
     struct step_record *record = &request->steps_ran[request->steps_ran_count++];
@@ -55,11 +55,11 @@ static coord_status execute(struct coord_request *request, const struct step *st
     record->step = step;
     record->began_ns = now(request);
     request->step = step;
-    fiber_set_label(request->fiber, step->id);
+    fiber_set_owner(request->fiber, step->owner);
     coord_metric_add(families()->step_running, 1, &label);
     status = step->kind->type.execute(step->state, request);
     coord_metric_add(families()->step_running, -1, &label);
-    fiber_set_label(request->fiber, NULL);
+    fiber_set_owner(request->fiber, NULL);
     request->step = NULL;
     record->ended_ns = now(request);
     metric_series_add(step->duration, (double)(record->ended_ns - record->began_ns) / 1e9);
@@ -150,9 +150,12 @@ static void detached_main(void *argument)
     struct detached *work = request->detached;
 
     request->detached = NULL;
+    fiber_set_subject(request->fiber, request->id.data);
+    fiber_set_owner(request->fiber, work->owner);
     work->function(request, work->argument);
     if (work->release)
         work->release(work->argument);
+    fiber_set_owner(request->fiber, NULL);
     free(work);
     request_fiber_done(request);
 }
@@ -187,7 +190,7 @@ coord_status coord_background(coord_request *request, void (*function)(coord_req
     work = malloc(sizeof *work);
     if (!work)
         return COORD_NO_MEMORY;
-    *work = (struct detached){request->detached, function, release, argument_take};
+    *work = (struct detached){request->detached, function, release, argument_take, running_now().owner};
     request->detached = work;
     return COORD_OK;
 }

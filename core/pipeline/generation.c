@@ -4,7 +4,9 @@
 #include "config/error.h"
 #include "config/known.h"
 #include "pipeline/composition.h"
+#include "pipeline/owners.h"
 #include "pipeline/witness.h"
+#include "runtime/fiber.h"
 #include "telemetry/families.h"
 
 #include <assert.h>
@@ -62,6 +64,9 @@ const char *intern(coord_slice text)
     pthread_mutex_unlock(&lock);
     return entry->text.data;
 }
+
+/* What a step does from here on, until running_set with what this returned, is done in its name. */
+static struct running enter(const struct step *step) { return running_set((struct running){step->owner, NULL}); }
 
 static const coord_param *declared(const struct step_kind *kind, const char *name, coord_param *row)
 {
@@ -173,6 +178,7 @@ static void create_step(struct construction *build, const struct step_entry *ent
 {
     struct step *step = build->step;
     coord_error error = {0};
+    struct running before;
 
     if (!load_params(build, entry))
         return;
@@ -181,8 +187,10 @@ static void create_step(struct construction *build, const struct step_entry *ent
     step->configs = build->configs;
     step->config_count = build->config_count;
     memcpy(step->kinds, build->kinds, sizeof step->kinds);
+    before = enter(step);
     step->created =
         !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
+    running_set(before);
     if (!step->created)
         complain(build->complaints, COMPLAINT_ERROR, error.at.file ? error.at : entry->at, "step %.*s: %.*s",
                  COORD_FMT(entry->id), COORD_FMT(error_message(&error, "create failed without saying why")));
@@ -233,6 +241,7 @@ static void build_step(struct generation *generation, struct pipeline *pipeline,
     step->kind = kind;
     step->entry = entry;
     step->id = intern(entry->id);
+    step->owner = owner_of(step->id, kind->plugin);
     *build =
         (struct construction){.generation = generation, .pipeline = pipeline, .step = step, .complaints = complaints};
     create_step(build, entry);
@@ -350,6 +359,7 @@ struct generation *generation_build(struct arena *arena_take, const struct setti
     struct generation *generation = calloc(1, sizeof *generation);
 
     assert(families_declare());
+    fiber_crash_install(); /* code of steps runs from here on */
     if (!generation) {
         arena_release(arena_take);
         return NULL;
@@ -385,10 +395,12 @@ static void stop_steps(struct generation *generation)
 {
     for (size_t i = generation->step_count; i-- > 0;) {
         struct step *step = &generation->steps[i];
+        struct running before = enter(step);
 
         if (step->started && step->kind->type.stop)
             step->kind->type.stop(step->state);
         step->started = false;
+        running_set(before);
     }
 }
 
@@ -411,10 +423,12 @@ void generation_free(struct generation *generation)
     stop_steps(generation);
     for (size_t i = generation->step_count; i-- > 0;) {
         struct step *step = &generation->steps[i];
+        struct running before = enter(step);
 
         if (step->created && step->kind->type.destroy)
             step->kind->type.destroy(step->state);
         destroy_connectors(step);
+        running_set(before);
     }
     registry_release(&generation->own);
     buffer_release(&generation->refusal);
@@ -429,9 +443,12 @@ bool generation_start(struct generation *generation, struct complaints *complain
 
     for (size_t i = 0; i < generation->step_count; i++) {
         struct step *step = &generation->steps[i];
+        struct running before = enter(step);
         coord_error error = {0};
+        bool failed = step->kind->type.start && step->kind->type.start(step->state, &error) != COORD_OK;
 
-        if (step->kind->type.start && step->kind->type.start(step->state, &error) != COORD_OK) {
+        running_set(before);
+        if (failed) {
             complain(complaints, COMPLAINT_ERROR, at, "step %s: %.*s", step->id,
                      COORD_FMT(error_message(&error, "start failed without saying why")));
             error_release(&error);
@@ -466,6 +483,15 @@ static bool open_upstreams(struct generation *generation, struct client *client,
     return true;
 }
 
+static void thread_stop(const struct step *step, void *local)
+{
+    struct running before = enter(step);
+
+    if (step->kind->type.thread_stop)
+        step->kind->type.thread_stop(step->state, local);
+    running_set(before);
+}
+
 bool generation_enter(struct generation *generation, struct client *client, unsigned reactor, struct buffer *reason)
 {
     struct generation_local *local = &generation->local[reactor];
@@ -480,10 +506,12 @@ bool generation_enter(struct generation *generation, struct client *client, unsi
         goto fail;
     for (; entered < generation->step_count; entered++) {
         const struct step *step = &generation->steps[entered];
+        struct running before = enter(step);
         coord_error error = {0};
         bool failed = step->kind->type.thread_start &&
                       step->kind->type.thread_start(step->state, &local->locals[entered], &error) != COORD_OK;
 
+        running_set(before);
         if (failed)
             complete_reason(reason, coord_slice_of(step->id),
                             error_message(&error, "thread_start failed without saying why"));
@@ -494,8 +522,7 @@ bool generation_enter(struct generation *generation, struct client *client, unsi
     return true;
 fail:
     while (entered-- > 0)
-        if (generation->steps[entered].kind->type.thread_stop)
-            generation->steps[entered].kind->type.thread_stop(generation->steps[entered].state, local->locals[entered]);
+        thread_stop(&generation->steps[entered], local->locals[entered]);
     free(local->locals);
     local->locals = NULL;
     generation_leave(generation, reactor);
@@ -507,8 +534,7 @@ void generation_leave(struct generation *generation, unsigned reactor)
     struct generation_local *local = &generation->local[reactor];
 
     for (size_t i = generation->step_count; local->locals && i-- > 0;)
-        if (generation->steps[i].kind->type.thread_stop)
-            generation->steps[i].kind->type.thread_stop(generation->steps[i].state, local->locals[i]);
+        thread_stop(&generation->steps[i], local->locals[i]);
     for (unsigned i = 0; local->upstreams && i < generation->upstream_count; i++)
         upstream_close(local->upstreams[i]);
     free(local->upstreams);
@@ -609,6 +635,7 @@ coord_status coord_connector_open(const coord_config *config, const char *param,
     if (!made)
         return coord_error_set(error, "memory is short");
     made->kind = build->kinds[which];
+    made->owner = owner_of(build->step->id, made->kind->plugin);
     if (made->kind->type.create && made->kind->type.create(&build->configs[at], &made->state, error) != COORD_OK)
         return COORD_FAIL;
     made->next = build->step->connectors;

@@ -13,6 +13,7 @@
 #include "config/settings.h"
 #include "http/upstream.h"
 #include "pipeline/registry.h"
+#include "runtime/running.h"
 #include "telemetry/metrics.h"
 
 #include <coordinator/call.h>
@@ -33,6 +34,7 @@ struct coord_upstream {
 struct coord_connector {
     struct coord_connector *next;
     const struct connector_kind *kind;
+    const struct owner *owner;
     void *state;
 };
 
@@ -40,6 +42,7 @@ struct step {
     const struct step_kind *kind;
     const struct step_entry *entry; /* as written: conditions, time limit, what an error means */
     const char *id;                 /* lives as long as the process */
+    const struct owner *owner;      /* by which the watchdog and a crash name it; lives as long */
     void *state;
     bool created, started;
     struct coord_connector *connectors;

@@ -1,12 +1,16 @@
 /* See kit_host.h. The same life as `coordinator serve`, without signals and files. */
 #include "pipeline/kit_host.h"
 
+#include "pipeline/lingering.h"
 #include "pipeline/loader.h"
-#include "pipeline/worker.h"
+#include "pipeline/request.h"
 #include "telemetry/log.h"
+#include "telemetry/metrics.h"
 
 #include <curl/curl.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -124,6 +128,141 @@ bool coord_kit_host_stop(coord_kit_host *host)
     service_release(&host->service);
     release(host);
     return whole;
+}
+
+/* ---- Time ---- */
+
+struct advance {
+    struct task task;
+    struct reactor *reactor;
+    int64_t ns;
+    sem_t done;
+};
+
+static void advance(struct task *task)
+{
+    struct advance *job = (struct advance *)((char *)task - offsetof(struct advance, task));
+
+    reactor_advance(job->reactor, job->ns);
+    sem_post(&job->done);
+}
+
+void coord_kit_host_advance(coord_kit_host *host, int64_t ns)
+{
+    for (unsigned i = 0; i < host->service.worker_count; i++) {
+        struct advance job = {.task.run = advance, .reactor = host->service.workers[i].reactor, .ns = ns};
+
+        sem_init(&job.done, 0, 0);
+        reactor_post(job.reactor, &job.task);
+        while (sem_wait(&job.done) != 0)
+            ;
+        sem_destroy(&job.done);
+    }
+}
+
+/* ---- Who runs ---- */
+
+static void describe(struct coord_kit_running *out, const struct owner *owner, const char *request)
+{
+    *out = (struct coord_kit_running){0};
+    strncpy(out->step, owner->step, sizeof out->step - 1);
+    strncpy(out->plugin, owner->plugin, sizeof out->plugin - 1);
+    if (request)
+        strncpy(out->request, request, sizeof out->request - 1);
+}
+
+bool coord_kit_host_running(struct coord_kit_running *running)
+{
+    struct running now = running_now();
+
+    if (now.owner)
+        describe(running, now.owner, now.subject);
+    return now.owner != NULL;
+}
+
+bool coord_kit_host_holder(coord_kit_host *host, unsigned reactor, struct coord_kit_running *holder, int64_t *since_ns,
+                           int *thread)
+{
+    struct worker *worker = reactor < host->service.worker_count ? &host->service.workers[reactor] : NULL;
+    char subject[ACTIVITY_SUBJECT * sizeof(uint64_t)];
+    const struct owner *owner;
+
+    if (!worker)
+        return false;
+    *since_ns = atomic_load(&reactor_activity(worker->reactor)->since_ns);
+    if (!reactor_holder(worker->reactor, &owner, subject) || !owner ||
+        *since_ns != atomic_load(&reactor_activity(worker->reactor)->since_ns))
+        return false;
+    describe(holder, owner, subject);
+    *thread = atomic_load(&worker->system_thread);
+    return true;
+}
+
+struct search {
+    pthread_mutex_t lock;
+    const char *request;
+    struct coord_kit_running *step;
+    bool found;
+};
+
+static void note(void *context, const struct owner *owner, coord_slice request, bool holds_reactor)
+{
+    struct search *search = context;
+
+    (void)holds_reactor;
+    pthread_mutex_lock(&search->lock);
+    if (owner && coord_slice_is(request, search->request)) {
+        describe(search->step, owner, search->request);
+        search->found = true;
+    }
+    pthread_mutex_unlock(&search->lock);
+}
+
+bool coord_kit_host_unreturned(coord_kit_host *host, const char *request, struct coord_kit_running *step)
+{
+    static struct search search = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* a late answer finds it, too */
+    int64_t since_ns;
+    bool found;
+    int thread;
+
+    for (unsigned i = 0; i < host->service.worker_count; i++)
+        if (coord_kit_host_holder(host, i, step, &since_ns, &thread) && strcmp(step->request, request) == 0)
+            return true;
+    pthread_mutex_lock(&search.lock);
+    search.request = request;
+    search.step = step;
+    search.found = false;
+    pthread_mutex_unlock(&search.lock);
+    lingering_find(&host->service, note, &search);
+    pthread_mutex_lock(&search.lock);
+    found = search.found;
+    search.request = "";
+    pthread_mutex_unlock(&search.lock);
+    return found;
+}
+
+bool coord_kit_host_step(coord_kit_host *host, size_t index, struct coord_kit_running *step)
+{
+    if (index >= host->service.generation->step_count)
+        return false;
+    describe(step, host->service.generation->steps[index].owner, NULL);
+    return true;
+}
+
+/* ---- What is refused, and what moved ---- */
+
+void coord_kit_host_refuse(bool (*refuses)(void)) { arena_set_refusal(refuses); }
+
+void coord_kit_host_watch_slots(coord_kit_slot_fn *told, void *context) { request_watch_slots(told, context); }
+
+char *coord_kit_host_metrics(void)
+{
+    struct buffer page = {0};
+
+    if (metrics_render(&page, false) && buffer_append(&page, "", 1))
+        return page.data; /* a buffer's memory is malloc's */
+    buffer_release(&page);
+    return NULL;
 }
 
 double coord_kit_host_metric(const char *name, const coord_slice *labels) { return metric_value(name, labels); }

@@ -312,4 +312,9 @@ void passthrough_start(struct visit *visit)
                                                 .idle_timeout_ns = settings->gateway.idle_timeout_ns,
                                                 .total_timeout_ns = settings->gateway.total_timeout_ns},
                           &EVENTS, self);
+    if (self->leg)
+        return;
+    self->status = 503; /* a leg that never began tells nobody of its end */
+    front_answer_error(visit, self->status, "overloaded", NULL, "no memory for another request");
+    finish(self);
 }

@@ -386,17 +386,6 @@ bool request_run(struct coord_request *request)
     return request->fiber != NULL;
 }
 
-static void release_slots(struct coord_request *request)
-{
-    while (request->slots) {
-        struct slot *slot = request->slots;
-
-        request->slots = slot->next;
-        if (slot->type->destroy)
-            slot->type->destroy(slot->value);
-    }
-}
-
 static void release(struct coord_request *request)
 {
     struct detached *work = request->detached;
@@ -406,7 +395,7 @@ static void release(struct coord_request *request)
     stream_watch_release(&request->watch);
     for (struct coord_call *call = request->calls; call; call = call->next_of_request)
         call_release(call);
-    release_slots(request);
+    request_release_slots(request);
     coord_document_free(request->rendered);
     coord_document_free(request->body);
     request->body = request->rendered = NULL;

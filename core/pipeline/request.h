@@ -76,6 +76,7 @@ struct slot {
     struct slot *next;
     const coord_slot_type *type;
     void *value;
+    const struct owner *owner; /* whose step set it */
 };
 
 struct token_text {
@@ -88,6 +89,7 @@ struct detached {
     void (*function)(coord_request *background, void *argument);
     void (*release)(void *argument);
     void *argument;
+    const struct owner *owner; /* whose step left it */
 };
 
 struct coord_request {
@@ -211,6 +213,9 @@ void request_fiber_done(struct coord_request *request);
 /* Output has drained to the low mark. */
 void request_drained(struct coord_request *request);
 
+/* Destroys what steps have hung on it, when the request ends. */
+void request_release_slots(struct coord_request *request);
+
 /* Gives the texts of token ids back, when the request ends. */
 void request_release_tokens(struct coord_request *request);
 
@@ -221,6 +226,10 @@ void request_wake(struct coord_request *request);
 /* Fails it; the first failure wins. Of the message MESSAGE_LIMIT bytes are kept. Always COORD_FAIL. */
 coord_status request_fail(struct coord_request *request, enum error_class class, int32_t status, const char *code,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Tells of every slot that is set (`set`) or goes, on the reactor's thread: for the test kit. NULL: nobody. */
+void request_watch_slots(void (*told)(void *context, const coord_slot_type *type, void *value, bool set),
+                         void *context);
 
 struct leg_record *request_leg(struct coord_request *request, const char *name);
 

@@ -58,34 +58,6 @@ coord_status coord_request_set_kv_params(coord_request *request, coord_slice jso
     return request->kv_params.data ? COORD_OK : COORD_NO_MEMORY;
 }
 
-void *coord_request_slot(const coord_request *request, const coord_slot_type *type)
-{
-    for (const struct slot *slot = request->slots; slot; slot = slot->next)
-        if (slot->type == type)
-            return slot->value;
-    return NULL;
-}
-
-coord_status coord_request_set_slot(coord_request *request, const coord_slot_type *type, void *value_take)
-{
-    struct slot *slot = request->slots;
-
-    while (slot && slot->type != type)
-        slot = slot->next;
-    if (slot) {
-        if (type->destroy && slot->value != value_take)
-            type->destroy(slot->value);
-        slot->value = value_take;
-        return COORD_OK;
-    }
-    slot = arena_alloc(&request->arena, sizeof *slot);
-    if (!slot)
-        return COORD_NO_MEMORY;
-    *slot = (struct slot){request->slots, type, value_take};
-    request->slots = slot;
-    return COORD_OK;
-}
-
 void *coord_request_alloc(coord_request *request, size_t size) { return arena_alloc(&request->arena, size); }
 
 coord_slice coord_request_copy(coord_request *request, coord_slice slice) { return arena_copy(&request->arena, slice); }

@@ -2,6 +2,7 @@
 #include "pipeline/worker.h"
 
 #include "http/listen.h"
+#include "pipeline/lingering.h"
 #include "pipeline/request.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
@@ -152,9 +153,10 @@ static bool start_threads(struct service *service)
     return all;
 }
 
-static void report_blocked(void *context, unsigned reactor, const char *label, int64_t held_ns, bool ended)
+static void report_blocked(void *context, unsigned reactor, const struct owner *owner, int64_t held_ns, bool ended)
 {
-    coord_slice step = coord_slice_of(label ? label : "none");
+    coord_slice step = coord_slice_of(owner ? owner->step : "none");
+    coord_slice plugin = coord_slice_of(owner ? owner->plugin : "none");
 
     (void)context;
     if (!ended)
@@ -162,9 +164,9 @@ static void report_blocked(void *context, unsigned reactor, const char *label, i
     coord_log(NULL, COORD_LOG_WARNING,
               ended ? "the reactor is free again"
                     : "a step blocks its reactor: let it use coord_offload for what blocks",
-              (coord_field[]){LOG_TEXT_FIELD("step", step), LOG_INT_FIELD("reactor", reactor),
-                              LOG_SECONDS_FIELD("seconds", held_ns)},
-              3);
+              (coord_field[]){LOG_TEXT_FIELD("step", step), LOG_TEXT_FIELD("plugin", plugin),
+                              LOG_INT_FIELD("reactor", reactor), LOG_SECONDS_FIELD("seconds", held_ns)},
+              4);
 }
 
 static bool start_watchdog(struct service *service)
@@ -315,7 +317,7 @@ bool service_drain(struct service *service, int again)
         wait_ended(service, &ended, again, (int64_t)UNWINDING_MS * MS, &timed_out);
     }
     if (ended < service->worker_count && timed_out)
-        coord_logf(NULL, COORD_LOG_ERROR, "a step did not return after it was cancelled; the process ends without it");
+        lingering_report(service);
     coord_logf(NULL, COORD_LOG_WARNING, "%u answers were cut: they did not finish within server.shutdown_timeout",
                atomic_load(&service->cut));
     return atomic_load(&service->cut) == 0;

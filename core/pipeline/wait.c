@@ -198,14 +198,17 @@ struct blocking {
     struct coord_request *request;
     void (*function)(void *argument);
     void *argument;
+    struct running owner; /* whose step asked for it */
     bool over;
 };
 
 static void blocking_run(struct offload_job *job)
 {
     struct blocking *blocking = (struct blocking *)job;
+    struct running before = running_set(blocking->owner);
 
     blocking->function(blocking->argument);
+    running_set(before);
 }
 
 static void blocking_done(struct offload_job *job)
@@ -222,7 +225,8 @@ coord_status coord_offload(coord_request *request, void (*function)(void *argume
     struct blocking blocking = {.job = {.run = blocking_run, .done = blocking_done},
                                 .request = request,
                                 .function = function,
-                                .argument = argument};
+                                .argument = argument,
+                                .owner = running_now()};
 
     if (request_stopped(request))
         return COORD_CANCELLED;

@@ -299,7 +299,7 @@ static void close_worker(struct worker *worker)
     resolver_free(worker->resolver);
     fiber_pool_free(worker->fibers);
     free_kept(worker);
-    worker->over = true;
+    atomic_store(&worker->over, true);
 }
 
 void worker_report(struct service *service, bool opened, const struct buffer *reason)
@@ -330,6 +330,7 @@ void *worker_main(void *argument)
     bool opened = fiber_crash_thread() && open_worker(worker, &reason);
     uint64_t one = 1;
 
+    atomic_store(&worker->system_thread, gettid());
     if (opened && worker->index == 0) {
         if (service->identity)
             tls_identity_watch(service->identity, worker->reactor);

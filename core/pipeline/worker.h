@@ -27,7 +27,8 @@ struct worker {
     struct service *service;
     unsigned index;
     pthread_t thread;
-    bool running; /* its thread is to be joined */
+    _Atomic int system_thread; /* its number for the system, once it runs */
+    bool running;              /* its thread is to be joined */
     struct reactor *reactor;
     struct resolver *resolver;
     struct client *client;
@@ -42,9 +43,11 @@ struct worker {
     struct coord_request *kept;       /* finished ones, their memory kept for the next */
     size_t kept_count, live_count, background_count;
     struct hook ending; /* stops the reactor once nothing is left to do */
-    struct task announce_task, close_task, stop_task, abort_task;
-    bool closing; /* its listener is closed: it ends with its last request */
-    bool over;    /* its thread has ended: what still comes in its mailbox finds nothing to do */
+    struct task announce_task, close_task, stop_task, abort_task, name_task;
+    bool closing;       /* its listener is closed: it ends with its last request */
+    _Atomic bool over;  /* its thread has ended: what still comes in its mailbox finds nothing to do */
+    bool asked;         /* [main thread] to say which steps do not return (lingering.h) … */
+    _Atomic bool named; /* … and it has */
 };
 
 struct service {
@@ -61,8 +64,11 @@ struct service {
     _Atomic unsigned cut; /* answers cut at shutdown */
     bool hurried;         /* a second signal came: the process ends without waiting for its threads */
     bool drained;         /* service_drain was called: the workers end by themselves */
-    int ended;            /* eventfd: a worker's thread has ended */
-    int news;             /* eventfd: a worker has answered in a swap, or left a generation (service_tend) */
+    /* Who is told of the steps that do not return, while that is asked (lingering.h). */
+    void (*name)(void *context, const struct owner *owner, coord_slice request, bool holds_reactor);
+    void *name_context;
+    int ended; /* eventfd: a worker's thread has ended */
+    int news;  /* eventfd: a worker has answered in a swap, or left a generation (service_tend) */
 
     pthread_mutex_t lock; /* of what follows: starting up; and of a generation's `refusal` */
     pthread_cond_t changed;

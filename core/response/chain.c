@@ -2,6 +2,7 @@
  * decide by coord_writer_pass_*. */
 #include "response/chain.h"
 
+#include "runtime/running.h"
 #include "telemetry/log.h"
 
 #include <assert.h>
@@ -14,6 +15,7 @@ struct coord_writer {
     coord_writer_type type; /* a copy: members that an older plugin does not know are NULL */
     void *state;
     struct chain *chain;
+    struct running owner; /* whose step wrapped it, and for which request */
     struct coord_writer *inner;
     struct coord_writer *all_next;
     bool saw_head;
@@ -29,6 +31,32 @@ static void end_into(struct chain *chain, struct coord_writer *writer);
 static void abort_into(struct chain *chain, struct coord_writer *writer);
 
 static bool rewrites(const struct coord_writer *writer) { return (writer->type.flags & COORD_WRITER_REWRITES) != 0; }
+
+/* Calls of a writer's functions, each under its owner's name. */
+
+static void call(struct coord_writer *writer, void (*function)(coord_writer *writer))
+{
+    struct guest guest = running_enter(writer->owner);
+
+    function(writer);
+    running_leave(guest);
+}
+
+static void call_head(struct coord_writer *writer, struct coord_head *head)
+{
+    struct guest guest = running_enter(writer->owner);
+
+    writer->type.head(writer, head);
+    running_leave(guest);
+}
+
+static void call_data(struct coord_writer *writer, coord_slice bytes)
+{
+    struct guest guest = running_enter(writer->owner);
+
+    writer->type.data(writer, bytes);
+    running_leave(guest);
+}
 
 void chain_init(struct chain *chain, coord_request *request, struct arena *arena, const struct chain_sink *sink,
                 void *context)
@@ -49,6 +77,7 @@ coord_status chain_wrap(struct chain *chain, const coord_writer_type *type, void
     memcpy(&writer->type, type, type->size < sizeof writer->type ? type->size : sizeof writer->type);
     writer->state = state;
     writer->chain = chain;
+    writer->owner = running_now();
     writer->inner = chain->outer;
     writer->all_next = chain->writers;
     chain->outer = writer;
@@ -70,7 +99,7 @@ void chain_unwrap(struct chain *chain, struct coord_writer *mark)
         chain->writers = writer->all_next;
         chain->outer = writer->inner;
         if (writer->type.free)
-            writer->type.free(writer);
+            call(writer, writer->type.free);
         writer->magic = 0;
     }
     chain->reads_body = false;
@@ -138,7 +167,7 @@ static void head_into(struct chain *chain, struct coord_writer *writer, struct c
         return;
     }
     head->changeable = rewrites(writer);
-    writer->type.head(writer, head);
+    call_head(writer, head);
     head->changeable = false;
     if (!writer->passed_head && (!rewrites(writer) || writer->skipped)) {
         writer->passed_head = true;
@@ -159,14 +188,14 @@ static void data_into(struct chain *chain, struct coord_writer *writer, coord_sl
             return;
         watch_data(chain, writer, bytes);
         if (!writer->skipped && writer->type.data)
-            writer->type.data(writer, bytes);
+            call_data(writer, bytes);
         writer = writer->inner;
     }
     if (!writer && chain->over)
         return;
     watch_data(chain, writer, bytes);
     if (writer)
-        writer->type.data(writer, bytes);
+        call_data(writer, bytes);
     else
         chain->sink->data(chain->context, bytes);
 }
@@ -178,7 +207,7 @@ static void end_into(struct chain *chain, struct coord_writer *writer)
             continue;
         writer->over = true;
         if (!writer->skipped && writer->type.end) {
-            writer->type.end(writer);
+            call(writer, writer->type.end);
             if (rewrites(writer)) {
                 if (!writer->ended)
                     coord_writer_pass_end(writer);
@@ -204,7 +233,7 @@ static void abort_into(struct chain *chain, struct coord_writer *writer)
         writer->over = true;
         writer->ended = true;
         if (!writer->skipped && writer->type.abort)
-            writer->type.abort(writer);
+            call(writer, writer->type.abort);
     }
     if (!chain->over) {
         chain->over = true;
@@ -247,11 +276,11 @@ void chain_release(struct chain *chain)
     for (struct coord_writer *writer = chain->writers; writer; writer = writer->all_next) {
         if (!writer->over && !writer->skipped && writer->type.abort) {
             writer->over = true;
-            writer->type.abort(writer);
+            call(writer, writer->type.abort);
         }
         writer->ended = true;
         if (writer->type.free)
-            writer->type.free(writer);
+            call(writer, writer->type.free);
         writer->magic = 0;
     }
     chain->writers = NULL;
@@ -375,7 +404,7 @@ void coord_writer_finish(coord_writer *writer)
     for (struct coord_writer *outer = chain->outer; outer != writer; outer = outer->inner) {
         if (!outer->over && !outer->skipped && outer->type.abort) {
             outer->over = true;
-            outer->type.abort(outer);
+            call(outer, outer->type.abort);
         }
         outer->over = true;
         outer->ended = true;

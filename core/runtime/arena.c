@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,11 +53,16 @@ static void *take_large(struct arena *arena, size_t size)
     return take(block, size);
 }
 
+static bool (*_Atomic refusal)(void);
+
+void arena_set_refusal(bool (*refuses)(void)) { atomic_store(&refusal, refuses); }
+
 void *arena_alloc(struct arena *arena, size_t size)
 {
     struct arena_block *block = arena->last;
+    bool (*refuses)(void) = atomic_load_explicit(&refusal, memory_order_relaxed);
 
-    if (size > PTRDIFF_MAX - LARGE_SIZE)
+    if (size > PTRDIFF_MAX - LARGE_SIZE || (refuses && refuses()))
         return NULL;
     size = aligned(size ? size : 1);
     arena->used += size;

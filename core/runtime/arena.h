@@ -36,4 +36,7 @@ void arena_reset(struct arena *arena);
 /* Takes everything back and frees the memory. */
 void arena_release(struct arena *arena);
 
+/* For tests: from now on an allocation is refused when that says so; NULL: none is. [any thread] */
+void arena_set_refusal(bool (*refuses)(void));
+
 #endif

@@ -1,5 +1,6 @@
 /*
- * Crash handlers (declared in fiber.h): one line that names the step, then whatever would have happened without us.
+ * Crash handlers (declared in fiber.h): one line that names the step, its plugin and its request, then whatever would have happened
+ * without us.
  *
  * Everything below `report` runs inside a signal handler on the thread's alternate stack: it formats into a fixed buffer and
  * calls write only. The handler then puts the previous action back (the default one; a sanitizer's in its builds) and
@@ -32,7 +33,7 @@ static _Thread_local void *signal_stack;
 static _Thread_local stack_t previous_stack;
 
 struct line {
-    char text[512];
+    char text[1024];
     size_t size;
 };
 
@@ -55,42 +56,45 @@ static void put_number(struct line *line, size_t number)
     put(line, digits + at);
 }
 
-static void put_step(struct line *line, const char *label)
+static void put_owner(struct line *line, const struct owner *owner)
 {
-    if (!label) {
-        put(line, "a step");
+    if (!owner) {
+        put(line, "no step's code");
         return;
     }
     put(line, "step \"");
-    put(line, label);
-    put(line, "\"");
+    put(line, owner->step);
+    put(line, "\" of plugin ");
+    put(line, owner->plugin);
+}
+
+static void put_subject(struct line *line, const char *subject)
+{
+    if (!subject)
+        return;
+    put(line, " (request ");
+    put(line, subject);
+    put(line, ")");
 }
 
 static void put_overflow(struct line *line, const struct fiber *fiber)
 {
-    put_step(line, fiber->label);
+    put_owner(line, fiber->running.owner);
     put(line, " overflowed its ");
     put_number(line, fiber->stack_size / 1024);
     put(line, " KiB stack: raise runtime.fiber_stack");
-    if (fiber->subject) {
-        put(line, " request=");
-        put(line, fiber->subject);
-    }
+    put_subject(line, fiber->running.subject);
 }
 
-static void put_crash(struct line *line, const char *signal, const struct fiber *fiber)
+static void put_crash(struct line *line, const char *signal, struct running running)
 {
     put(line, "crashed with ");
     put(line, signal);
-    if (!fiber)
-        return;
-    put(line, " in ");
-    put_step(line, fiber->label);
-    if (fiber->subject) {
-        put(line, " (request ");
-        put(line, fiber->subject);
-        put(line, ")");
+    if (running.owner || running.subject) {
+        put(line, " in ");
+        put_owner(line, running.owner);
     }
+    put_subject(line, running.subject);
 }
 
 static uintptr_t stack_pointer_of(const ucontext_t *context)
@@ -124,7 +128,7 @@ static void report(size_t which, const siginfo_t *info, const ucontext_t *contex
     if (fiber && overflowed(fiber, info, context))
         put_overflow(&line, fiber);
     else
-        put_crash(&line, signals[which].name, fiber);
+        put_crash(&line, signals[which].name, running_now());
     line.text[line.size++] = '\n';
     while (sent < line.size) {
         ssize_t size = write(STDERR_FILENO, line.text + sent, line.size - sent);

@@ -192,13 +192,15 @@ static void go_on(struct task *task)
     check(fiber);
     assert(fiber->state == FIBER_RUNNABLE && !fiber_current());
     fiber->state = FIBER_RUNNING;
-    reactor_begin_activity(pool->reactor, fiber->label); /* each fiber answers for its own time only */
+    reactor_begin_activity(pool->reactor, fiber->running); /* each fiber answers for its own time only */
+    running_set(fiber->running);
     set_current(fiber);
     pool->checker_thread = checker_self();
     checker_leave(&kept, fiber->stack, fiber->stack_size, fiber->checker_thread);
     fiber_context_switch(&pool->thread_context, &fiber->context);
     checker_arrive(kept, NULL, NULL);
     set_current(NULL);
+    running_set((struct running){0});
     if (fiber->state == FIBER_FINISHED)
         give_back(fiber);
 }
@@ -220,7 +222,7 @@ struct fiber *fiber_spawn(struct fiber_pool *pool, fiber_fn *function, void *arg
     fiber->woken = false;
     fiber->function = function;
     fiber->argument = argument;
-    fiber->label = fiber->subject = NULL;
+    fiber->running = (struct running){0};
     fiber->task = (struct task){.run = go_on};
     fiber->checker_thread = checker_fiber_new();
     fiber_context_make(&fiber->context, fiber->stack, fiber->stack_size, fiber_main, fiber);
@@ -251,16 +253,26 @@ void fiber_wake(struct fiber *fiber)
         fiber->woken = true;
 }
 
-void fiber_set_label(struct fiber *fiber, const char *label)
+void fiber_set_owner(struct fiber *fiber, const struct owner *owner)
 {
     check(fiber);
-    fiber->label = label;
-    if (fiber == fiber_current())
-        reactor_begin_activity(fiber->pool->reactor, label);
+    fiber->running.owner = owner;
+    if (fiber != fiber_current())
+        return;
+    reactor_begin_activity(fiber->pool->reactor, fiber->running);
+    running_set(fiber->running);
 }
 
 void fiber_set_subject(struct fiber *fiber, const char *subject)
 {
     check(fiber);
-    fiber->subject = subject;
+    fiber->running.subject = subject;
+    if (fiber == fiber_current())
+        running_set(fiber->running);
+}
+
+struct running fiber_running(const struct fiber *fiber)
+{
+    check(fiber);
+    return fiber->running;
 }

@@ -40,11 +40,14 @@ void fiber_park(void);
 /* Makes a parked fiber runnable; remembered if it is running or runnable. Same thread. */
 void fiber_wake(struct fiber *fiber);
 
-/* A label for the watchdog and for a guard-page report: the step's name; lives as long as the process. Borrowed. NULL: none. */
-void fiber_set_label(struct fiber *fiber, const char *label);
+/* Whose code it runs from now on: what the watchdog and a crash line name (running.h). NULL: nobody's in particular. */
+void fiber_set_owner(struct fiber *fiber, const struct owner *owner);
 
-/* Free-form second label for crash reports (request id); borrowed until changed. */
+/* The request's id, for the same; borrowed until changed. */
 void fiber_set_subject(struct fiber *fiber, const char *subject);
+
+/* Whose code a fiber runs, parked or not. */
+struct running fiber_running(const struct fiber *fiber);
 
 /* Number of live fibers, and stacks kept, of a pool. */
 size_t fiber_pool_live(const struct fiber_pool *pool);
@@ -52,9 +55,9 @@ size_t fiber_pool_idle(const struct fiber_pool *pool);
 
 /*
  * Installs handlers for SIGSEGV, SIGBUS, SIGABRT, SIGILL and SIGFPE on an alternate stack (per thread: fiber_crash_thread),
- * which write one line (async-signal-safe) naming the running fiber's label and subject, say `step "X" overflowed its 256 KiB
- * stack: raise runtime.fiber_stack` when the fault address lies in the running fiber's guard or its stack pointer below its stack, then
- * let the previous action have its turn: the default one, or a sanitizer's report. Later calls of the install do nothing.
+ * which write one line (async-signal-safe) naming the step that runs (running.h), its plugin and its request, say `step "X" of plugin F
+ * overflowed its 256 KiB stack: raise runtime.fiber_stack` when the fault address lies in the running fiber's guard or its stack pointer
+ * below its stack, then let the previous action have its turn: the default one, or a sanitizer's report. Later calls of the install do nothing.
  */
 void fiber_crash_install(void);
 bool fiber_crash_thread(void) __attribute__((warn_unused_result)); /* sigaltstack for this thread */

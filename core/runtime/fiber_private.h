@@ -14,8 +14,8 @@ struct fiber {
     struct fiber_pool *pool;
     fiber_fn *function;
     void *argument;
-    const char *label, *subject;
-    struct task task; /* goes on with it */
+    struct running running; /* whose code it runs, and for which request */
+    struct task task;       /* goes on with it */
     struct fiber_context context;
     char *mapping; /* the guard; the stack follows */
     char *stack;   /* lowest address */

@@ -4,6 +4,8 @@
  */
 #include "offload.h"
 
+#include "runtime/fiber.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
@@ -59,12 +61,15 @@ static void *work(void *argument)
 {
     struct offload *offload = argument;
     struct offload_job *job;
+    bool crashes_are_told = fiber_crash_thread(); /* all but an overflow of the stack are in any case */
 
     while ((job = next_job(offload)) != NULL) {
         job->run(job);
         job->ran = true;
         reactor_post(job->reactor, &job->task); /* the owner's from here on */
     }
+    if (crashes_are_told)
+        fiber_crash_thread_end();
     return NULL;
 }
 

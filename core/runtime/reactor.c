@@ -41,6 +41,7 @@ struct reactor {
     bool stopping;
     bool mail; /* the eventfd was ready in this batch */
     int64_t now_ns;
+    int64_t ahead_ns; /* of the clock: see reactor_advance */
     struct timer_set timers;
 
     struct task *tasks; /* first in, first out */
@@ -134,7 +135,7 @@ struct reactor_activity *reactor_activity(struct reactor *reactor) { return &rea
 
 int64_t reactor_now(const struct reactor *reactor) { return reactor->now_ns; }
 
-int64_t reactor_now_fresh(struct reactor *reactor) { return reactor->now_ns = clock_now(); }
+int64_t reactor_now_fresh(struct reactor *reactor) { return reactor->now_ns = clock_now() + reactor->ahead_ns; }
 
 void reactor_arm(struct reactor *reactor, struct timer *timer, int64_t delay_ns)
 {
@@ -382,31 +383,71 @@ static void close_activity(struct reactor *reactor)
 {
     struct reactor_activity *activity = &reactor->activity;
     int64_t since = atomic_load_explicit(&activity->since_ns, memory_order_relaxed);
-    int64_t held = reactor_now_fresh(reactor) - since;
-    const char *label = atomic_load_explicit(&activity->label, memory_order_relaxed);
+    int64_t held = reactor_now_fresh(reactor) - reactor->ahead_ns - since;
+    const struct owner *owner = atomic_load_explicit(&activity->owner, memory_order_relaxed);
 
     if (since == 0 || held < NS_PER_MS || held <= atomic_load_explicit(&activity->longest_ns, memory_order_relaxed))
         return;
-    atomic_store_explicit(&activity->longest_label, label, memory_order_relaxed);
+    atomic_store_explicit(&activity->longest_owner, activity->visit_ns > held / 2 ? activity->visitor : owner,
+                          memory_order_relaxed);
     atomic_store_explicit(&activity->longest_ns, held, memory_order_release);
 }
 
-static void set_activity(struct reactor *reactor, int64_t since_ns, const char *label)
+static void copy_subject(struct reactor_activity *activity, const char *subject)
 {
-    atomic_store_explicit(&reactor->activity.label, label, memory_order_relaxed);
-    atomic_store_explicit(&reactor->activity.since_ns, since_ns, memory_order_release);
+    size_t size = subject ? strnlen(subject, sizeof activity->subject - 1) : 0;
+
+    for (size_t at = 0; at <= size; at += sizeof(uint64_t)) {
+        uint64_t word = 0;
+
+        if (at < size)
+            memcpy(&word, subject + at, size - at < sizeof word ? size - at : sizeof word);
+        atomic_store_explicit(&activity->subject[at / sizeof word], word, memory_order_relaxed);
+    }
 }
 
-void reactor_begin_activity(struct reactor *reactor, const char *label)
+static void set_activity(struct reactor *reactor, int64_t since_ns, struct running who)
+{
+    struct reactor_activity *activity = &reactor->activity;
+
+    atomic_store_explicit(&activity->owner, who.owner, memory_order_relaxed);
+    activity->visitor = NULL;
+    activity->visit_ns = 0;
+    copy_subject(activity, who.subject);
+    atomic_store_explicit(&activity->since_ns, since_ns, memory_order_release);
+}
+
+void reactor_begin_activity(struct reactor *reactor, struct running who)
 {
     close_activity(reactor);
-    set_activity(reactor, reactor->now_ns, label);
+    set_activity(reactor, reactor->now_ns - reactor->ahead_ns, who);
 }
 
 static void end_activity(struct reactor *reactor)
 {
     close_activity(reactor);
-    set_activity(reactor, 0, NULL);
+    set_activity(reactor, 0, (struct running){0});
+}
+
+bool reactor_holder(struct reactor *reactor, const struct owner **owner, char *subject)
+{
+    struct reactor_activity *activity = &reactor->activity;
+    int64_t since = atomic_load_explicit(&activity->since_ns, memory_order_acquire);
+
+    *owner = atomic_load_explicit(&activity->owner, memory_order_relaxed);
+    for (size_t i = 0; i < ACTIVITY_SUBJECT; i++) {
+        uint64_t word = atomic_load_explicit(&activity->subject[i], memory_order_relaxed);
+
+        memcpy(subject + i * sizeof word, &word, sizeof word);
+    }
+    subject[sizeof activity->subject - 1] = '\0';
+    return since != 0 && atomic_load_explicit(&activity->since_ns, memory_order_acquire) == since;
+}
+
+void reactor_advance(struct reactor *reactor, int64_t ns)
+{
+    reactor->ahead_ns += ns;
+    reactor_now_fresh(reactor);
 }
 
 static int wait_precisely(struct reactor *reactor, int64_t wait_ns)
@@ -477,7 +518,7 @@ static void run_tasks_and_hooks(struct reactor *reactor)
         while (reactor->tasks && rounds-- > 0)
             run_round(reactor);
         if (ran && reactor->hooks)
-            reactor_begin_activity(reactor, NULL); /* what hooks do is not the last fiber's fault */
+            reactor_begin_activity(reactor, (struct running){0}); /* what hooks do is not the last fiber's fault */
         again = run_hooks(reactor) || reactor->tasks;
     } while (again && rounds-- > 0);
     reactor->work_left = again;
@@ -490,9 +531,10 @@ static void turn(struct reactor *reactor, int64_t wait_ns)
     check(reactor);
     assert(!reactor->in_turn);
     running = reactor;
+    running_on(&reactor->activity);
     reactor->in_turn = true;
     take_events(reactor, wait_ns);
-    reactor_begin_activity(reactor, NULL);
+    reactor_begin_activity(reactor, (struct running){0});
     deliver_batch(reactor);
     run_posts(reactor);
     if (reactor->timers.count > 0)
@@ -501,6 +543,7 @@ static void turn(struct reactor *reactor, int64_t wait_ns)
     end_activity(reactor);
     reactor->in_turn = false;
     running = outer;
+    running_on(outer ? &outer->activity : NULL);
 }
 
 void reactor_turn(struct reactor *reactor, int64_t wait_ns)

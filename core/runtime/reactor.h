@@ -10,6 +10,7 @@
 #ifndef RUNTIME_REACTOR_H
 #define RUNTIME_REACTOR_H
 
+#include "runtime/running.h"
 #include "runtime/timer.h"
 
 #include <coordinator/base.h>
@@ -69,6 +70,9 @@ struct reactor *reactor_current(void);
 int64_t reactor_now(const struct reactor *reactor);
 int64_t reactor_now_fresh(struct reactor *reactor);
 
+/* Lets that much time pass for it at once, timers included: for tests. Only the watchdog sees the real time. */
+void reactor_advance(struct reactor *reactor, int64_t ns);
+
 /* False with errno set when epoll refuses. */
 bool reactor_watch(struct reactor *reactor, struct watch *watch, int fd, uint32_t events)
     __attribute__((warn_unused_result));
@@ -92,18 +96,29 @@ void reactor_hook(struct reactor *reactor, struct hook *hook);
 void reactor_unhook(struct reactor *reactor, struct hook *hook);
 
 /*
- * What the watchdog looks at: when that which runs now began (0: the loop waits) and whose it is, and the longest that has
- * ended since it last looked, so that it misses nothing between two looks. Labels live as long as the process, or are NULL.
+ * What the watchdog looks at: when that which runs now began (0: the loop waits), whose it is and for which request, and the longest that
+ * has ended since it last looked, so that it misses nothing between two looks. The subject is a copy, as another thread cannot
+ * know how long a request lives; it belongs to `since_ns` when that is the same before and after reading it.
  */
+enum { ACTIVITY_SUBJECT = 128 / sizeof(uint64_t) };
 struct reactor_activity {
     _Atomic int64_t since_ns;
-    _Atomic(const char *) label;
-    _Atomic int64_t longest_ns; /* the watchdog sets it to 0 */
-    _Atomic(const char *) longest_label;
+    _Atomic(const struct owner *) owner;
+    _Atomic uint64_t subject[ACTIVITY_SUBJECT]; /* a NUL-terminated text, cut at its room */
+    _Atomic int64_t longest_ns;                 /* the watchdog sets it to 0 */
+    _Atomic(const struct owner *) longest_owner;
+    const struct owner *visitor; /* [reactor] whose visit (running.h) since `since_ns` was the longest … */
+    int64_t visit_ns;            /* … and how long: to blame when it was most of the time */
 };
 struct reactor_activity *reactor_activity(struct reactor *reactor);
 
-/* What runs on the thread from now on is `label`'s (NULL: nobody's in particular). Reads the clock. */
-void reactor_begin_activity(struct reactor *reactor, const char *label);
+/* What runs on the thread from now on is another's: whoever has done a long stretch before has it alone. Reads the clock. */
+void reactor_begin_activity(struct reactor *reactor, struct running who);
+
+/*
+ * Who holds the reactor at this moment, for another thread: false when it waits or moves on. `subject` has room for sizeof(uint64_t) *
+ * ACTIVITY_SUBJECT bytes, is empty without a request, and `*owner` is NULL where it is nobody's. [any thread]
+ */
+bool reactor_holder(struct reactor *reactor, const struct owner **owner, char *subject);
 
 #endif

@@ -17,7 +17,7 @@
 /* What has been said about one reactor. */
 struct episode {
     int64_t since_ns; /* of the one that was reported and has not ended, else 0 */
-    const char *label;
+    const struct owner *owner;
 };
 
 struct watchdog {
@@ -43,13 +43,13 @@ static int64_t clock_now(void)
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static void ended(struct watchdog *watchdog, unsigned index, const char *label, int64_t held_ns)
+static void ended(struct watchdog *watchdog, unsigned index, const struct owner *owner, int64_t held_ns)
 {
     struct episode *episode = &watchdog->episodes[index];
 
     if (!episode->since_ns)
-        watchdog->report(watchdog->context, index, label, held_ns, false);
-    watchdog->report(watchdog->context, index, label, held_ns, true);
+        watchdog->report(watchdog->context, index, owner, held_ns, false);
+    watchdog->report(watchdog->context, index, owner, held_ns, true);
     *episode = (struct episode){0};
 }
 
@@ -60,22 +60,22 @@ static bool look(struct watchdog *watchdog, unsigned index)
     struct episode *episode = &watchdog->episodes[index];
     /* In this order: a callback leaves its length before the next one shows up. */
     int64_t since = atomic_load_explicit(&activity->since_ns, memory_order_acquire);
-    const char *label = atomic_load_explicit(&activity->label, memory_order_relaxed);
+    const struct owner *owner = atomic_load_explicit(&activity->owner, memory_order_relaxed);
     int64_t longest = atomic_exchange_explicit(&activity->longest_ns, 0, memory_order_acq_rel);
     int64_t now = clock_now();
 
     if (longest >= watchdog->limit_ns) {
-        ended(watchdog, index, atomic_load_explicit(&activity->longest_label, memory_order_relaxed), longest);
+        ended(watchdog, index, atomic_load_explicit(&activity->longest_owner, memory_order_relaxed), longest);
         return true;
     }
     if (episode->since_ns && since != episode->since_ns)
-        ended(watchdog, index, episode->label, now - episode->since_ns);
+        ended(watchdog, index, episode->owner, now - episode->since_ns);
     if (!since)
         return false;
     if (!episode->since_ns && now - since >= watchdog->limit_ns &&
         since == atomic_load_explicit(&activity->since_ns, memory_order_acquire)) {
-        *episode = (struct episode){since, label};
-        watchdog->report(watchdog->context, index, label, now - since, false);
+        *episode = (struct episode){since, owner};
+        watchdog->report(watchdog->context, index, owner, now - since, false);
     }
     return true;
 }

@@ -22,6 +22,9 @@ void text_append(struct text *text, const void *data, size_t size);
 void text_format(struct text *text, const char *format, ...) COORD_PRINTF(2, 3);
 static inline coord_slice text_slice(const struct text *text) { return (coord_slice){text->data, text->size}; }
 
+/* What the leg number `hold` (of all, from 0) gets instead of its rule: nothing, or the first half of it, and then silence. */
+enum hold { HOLD_NONE = 0, HOLD_HEAD, HOLD_MIDDLE };
+
 /* One HTTP/1.1 message as it is read from a connection. */
 struct wire {
     int fd;
@@ -78,6 +81,12 @@ struct coord_kit_client {
     struct wire wire;
 };
 
+struct slots {
+    struct slots *next;
+    char *name;
+    size_t set, gone;
+};
+
 struct line {
     struct line *next;
     size_t size;
@@ -102,9 +111,26 @@ struct coord_kit {
     struct connection *connections;
     struct text gates; /* names, each with a NUL */
     struct line *lines, **lines_end;
+    struct slots *slots;
+    char *metrics; /* the page at the start */
+    struct text moved;
+    size_t leg_count, held_leg;
+    enum hold hold;
+    void (*slot_told)(void *context, const coord_slot_type *type, void *value,
+                      bool set); /* a search wants to know, too */
+    void *slot_context;
 };
 
 int64_t kit_now(void);
+/* As coord_kit_start, for a search that wants to be told of slots, on the reactors' threads. */
+coord_kit *kit_start_told(const coord_kit_options *options,
+                          void (*slot_told)(void *context, const coord_slot_type *type, void *value, bool set),
+                          void *slot_context);
+/* The step `kit-writer`. `room` gets the plugins of the options and, when there is a writer, its own; one kit at a time. */
+enum { MAX_PLUGINS = 32 };
+const coord_plugin_descriptor *const *writer_alone_add(const coord_plugin_descriptor **room,
+                                                       const coord_kit_options *options);
+const char *writer_alone_yaml(const coord_kit_writer *writer);
 /* Opens a listener for `name`, unless there is one. */
 struct upstream *upstreams_add(struct coord_kit *kit, const char *name, size_t size);
 bool upstreams_start(struct coord_kit *kit);

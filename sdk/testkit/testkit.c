@@ -1,5 +1,6 @@
 /* The kit's start and end, its client, and what the test looks at: see kit.h and <coordinator/testkit.h>. */
 #include "kit.h"
+#include "memory.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -79,9 +80,8 @@ static bool place_upstreams(coord_kit *kit, const char *yaml)
 
 static bool has_gateway(const char *yaml) { return strncmp(yaml, "gateway:", 8) == 0 || strstr(yaml, "\ngateway:"); }
 
-static void keep_log(void *context, coord_slice line)
+static void keep_log_line(coord_kit *kit, coord_slice line)
 {
-    coord_kit *kit = context;
     size_t size = line.size > 0 && line.data[line.size - 1] == '\n' ? line.size - 1 : line.size;
     struct line *kept = calloc(1, sizeof *kept + size + 1);
 
@@ -95,32 +95,77 @@ static void keep_log(void *context, coord_slice line)
     pthread_mutex_unlock(&kit->lock);
 }
 
+static void keep_log(void *context, coord_slice line)
+{
+    memory_mute(true);
+    keep_log_line(context, line);
+    memory_mute(false);
+}
+
+/* With the lock held. */
+static struct slots *slots_of(coord_kit *kit, const char *name)
+{
+    struct slots *slots;
+
+    for (slots = kit->slots; slots; slots = slots->next)
+        if (strcmp(slots->name, name) == 0)
+            return slots;
+    slots = calloc(1, sizeof *slots);
+    if (!slots || !(slots->name = strdup(name)))
+        abort();
+    slots->next = kit->slots;
+    kit->slots = slots;
+    return slots;
+}
+
+static void keep_slot(void *context, const coord_slot_type *type, void *value, bool set)
+{
+    coord_kit *kit = context;
+    struct slots *slots;
+
+    memory_mute(true);
+    pthread_mutex_lock(&kit->lock);
+    slots = slots_of(kit, type->name ? type->name : "");
+    slots->set += set;
+    slots->gone += !set;
+    pthread_mutex_unlock(&kit->lock);
+    memory_mute(false);
+    if (kit->slot_told)
+        kit->slot_told(kit->slot_context, type, value, set);
+}
+
 static bool start_host(coord_kit *kit, const coord_kit_options *options)
 {
     static const char gateway[] = "\ngateway: {address: \"http://gateway.kit\"}\n";
+    const char *yaml = options->yaml ? options->yaml : writer_alone_yaml(options->writer);
+    const coord_plugin_descriptor *plugins[MAX_PLUGINS + 1] = {NULL};
     char *none[] = {NULL}, reactors[16];
     const char *flags[] = {
         "server.listen_addr", "127.0.0.1:0", "server.metrics_port", "0", "runtime.reactors", reactors, NULL};
     struct coord_kit_host_options host = {.flags = flags,
                                           .environment =
                                               options->environment ? (char **)(uintptr_t)options->environment : none,
-                                          .plugins = options->plugins,
+                                          .plugins = writer_alone_add(plugins, options),
                                           .plugin_files = options->plugin_files,
                                           .log = keep_log,
                                           .log_context = kit};
 
     snprintf(reactors, sizeof reactors, "%u", options->reactors ? options->reactors : 1);
-    if (!place_upstreams(kit, options->yaml) || (!has_gateway(options->yaml) && !place_upstreams(kit, gateway)) ||
+    if (!place_upstreams(kit, yaml) || (!has_gateway(yaml) && !place_upstreams(kit, gateway)) ||
         !upstreams_start(kit)) {
         snprintf(problem, sizeof problem, "testkit: the upstreams do not start");
         return false;
     }
     host.yaml = kit->yaml.data;
+    coord_kit_host_watch_slots(keep_slot, kit);
     kit->host = coord_kit_host_start(&host, problem, sizeof problem);
+    kit->metrics = kit->host ? coord_kit_host_metrics() : NULL;
     return kit->host != NULL;
 }
 
-coord_kit *coord_kit_start(const coord_kit_options *given)
+coord_kit *kit_start_told(const coord_kit_options *given,
+                          void (*slot_told)(void *context, const coord_slot_type *type, void *value, bool set),
+                          void *slot_context)
 {
     coord_kit_options options = {0};
     coord_kit *kit = calloc(1, sizeof *kit);
@@ -132,12 +177,16 @@ coord_kit *coord_kit_start(const coord_kit_options *given)
     kit->rules_end = &kit->rules;
     kit->legs_end = &kit->legs;
     kit->lines_end = &kit->lines;
+    kit->slot_told = slot_told;
+    kit->slot_context = slot_context;
     pthread_mutex_init(&kit->lock, NULL);
     if (start_host(kit, &options))
         return kit;
     coord_kit_stop(kit);
     return NULL;
 }
+
+coord_kit *coord_kit_start(const coord_kit_options *options) { return kit_start_told(options, NULL, NULL); }
 
 static void free_clients(coord_kit *kit)
 {
@@ -171,6 +220,13 @@ static void free_kept(coord_kit *kit)
         kit->lines = line->next;
         free(line);
     }
+    while (kit->slots) {
+        struct slots *slots = kit->slots;
+
+        kit->slots = slots->next;
+        free(slots->name);
+        free(slots);
+    }
 }
 
 bool coord_kit_stop(coord_kit *kit)
@@ -184,12 +240,15 @@ bool coord_kit_stop(coord_kit *kit)
             coord_kit_leave(client);
     if (kit->host)
         whole = coord_kit_host_stop(kit->host);
+    coord_kit_host_watch_slots(NULL, NULL);
     upstreams_stop(kit);
     free_clients(kit);
     free_kept(kit);
     pthread_mutex_destroy(&kit->lock);
     free(kit->yaml.data);
     free(kit->gates.data);
+    free(kit->metrics);
+    free(kit->moved.data);
     free(kit);
     return whole;
 }
@@ -374,7 +433,54 @@ const coord_kit_message *coord_kit_post(coord_kit *kit, const char *target, cons
 
 /* ---- What else came out ---- */
 
+void coord_kit_advance(coord_kit *kit, int64_t ns) { coord_kit_host_advance(kit->host, ns); }
+
+size_t coord_kit_slots_set(coord_kit *kit, const char *name)
+{
+    size_t count;
+
+    pthread_mutex_lock(&kit->lock);
+    count = slots_of(kit, name)->set;
+    pthread_mutex_unlock(&kit->lock);
+    return count;
+}
+
+size_t coord_kit_slots_gone(coord_kit *kit, const char *name)
+{
+    size_t count;
+
+    pthread_mutex_lock(&kit->lock);
+    count = slots_of(kit, name)->gone;
+    pthread_mutex_unlock(&kit->lock);
+    return count;
+}
+
 double coord_kit_metric(const char *name, const coord_slice *labels) { return coord_kit_host_metric(name, labels); }
+
+static bool has_line(const char *page, const char *line, size_t size)
+{
+    for (const char *at = page; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+        if (strncmp(at, line, size) == 0 && (at[size] == '\n' || at[size] == '\0'))
+            return true;
+    return false;
+}
+
+const char *coord_kit_moved(coord_kit *kit)
+{
+    char *now = coord_kit_host_metrics();
+
+    kit->moved.size = 0;
+    text_append(&kit->moved, "", 0);
+    for (const char *at = now, *end; at && *at; at = end + 1) {
+        end = strchr(at, '\n');
+        if (!end)
+            break;
+        if (*at != '#' && strncmp(at, "process_", 8) != 0 && !has_line(kit->metrics, at, (size_t)(end - at)))
+            text_append(&kit->moved, at, (size_t)(end - at) + 1);
+    }
+    free(now);
+    return kit->moved.data;
+}
 
 struct sought {
     coord_kit *kit;

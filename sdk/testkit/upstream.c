@@ -159,13 +159,28 @@ static bool play(const struct connection *connection, const coord_kit_rule *rule
            wire_send(connection->fd, coord_slice_of("0\r\n\r\n"));
 }
 
+static coord_slice first_half(coord_slice bytes) { return (coord_slice){bytes.data, bytes.size / 2}; }
+
+/* With the lock held: what the rule becomes for the leg that is held. */
+static coord_kit_rule held(struct coord_kit *kit, coord_kit_rule rule)
+{
+    if (kit->leg_count++ != kit->held_leg || kit->hold == HOLD_NONE)
+        return rule;
+    if (kit->hold == HOLD_HEAD)
+        rule.status = COORD_KIT_NO_HEAD;
+    rule.body = first_half(rule.body);
+    rule.piece_count /= 2;
+    rule.ending = COORD_KIT_SILENT;
+    return rule;
+}
+
 /* Hands the leg to the test; the rule is chosen in the order of arrival. */
 static coord_kit_rule keep(struct coord_kit *kit, struct leg *leg)
 {
     coord_kit_rule rule;
 
     pthread_mutex_lock(&kit->lock);
-    rule = choose(kit, &leg->wire.message);
+    rule = held(kit, choose(kit, &leg->wire.message));
     *kit->legs_end = leg;
     kit->legs_end = &leg->next;
     pthread_mutex_unlock(&kit->lock);

@@ -21,6 +21,7 @@ static void a_step_that_blocks_its_reactor_is_named(void **state)
     assert_int_equal(fetch("POST", CHAT_PATH, "X-Block: 1\r\n", CHAT)->answer.status, 200);
     UNTIL(strstr(process_log(&deployed.coordinator), "blocks its reactor"));
     assert_contains(strstr(process_log(&deployed.coordinator), "blocks its reactor"), "test-block");
+    assert_contains(strstr(process_log(&deployed.coordinator), "blocks its reactor"), "/misbehaving.so");
     UNTIL(metric_sum("reactor_blocked_total") >= 1);
 }
 
@@ -38,7 +39,7 @@ static void a_step_that_overflows_its_stack_is_reported_and_the_process_ends(voi
     assert_true(client->ended);
     assert_true(process_wait(&deployed.coordinator, PATIENCE_MS));
     assert_int_not_equal(deployed.coordinator.code, 0);
-    assert_contains(process_log(&deployed.coordinator), "step \"test-overflow\" overflowed its ");
+    assert_contains(process_log(&deployed.coordinator), "step \"test-overflow\" of plugin ");
     assert_contains(process_log(&deployed.coordinator), "runtime.fiber_stack");
 }
 

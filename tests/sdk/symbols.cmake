@@ -1,14 +1,8 @@
 # libcoordinator.so exports what sdk/abi/symbols.txt lists and nothing else; a plugin exports coord_plugin and nothing else.
 #     cmake -D NM=nm -D LIBRARY=FILE -D LIST=FILE -D PLUGINS=FOLDER -P symbols.cmake
-# After an intended change, with -D WRITE=yes instead of PLUGINS: writes the list anew.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/exported.cmake)
 exported(${LIBRARY} made)
-if(WRITE)
-  list(JOIN made "\n" made)
-  file(WRITE ${LIST} "${made}\n")
-  return()
-endif()
 
 file(STRINGS ${LIST} listed)
 foreach(name IN LISTS made)
@@ -23,7 +17,7 @@ foreach(name IN LISTS listed)
 endforeach()
 if(NOT made STREQUAL "${listed}")
   message(FATAL_ERROR "${LIBRARY} exports other symbols than ${LIST}; once released, they are only added, in a new version node. "
-    "To keep the change: cmake -D NM=${NM} -D LIBRARY=${LIBRARY} -D LIST=${LIST} -D WRITE=yes -P ${CMAKE_CURRENT_LIST_FILE}")
+    "To keep the change: ./dev abi update")
 endif()
 
 file(GLOB plugins ${PLUGINS}/*.so)

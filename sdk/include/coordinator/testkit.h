@@ -24,6 +24,7 @@
 #define COORDINATOR_TESTKIT_H
 
 #include <coordinator/plugin.h>
+#include <coordinator/response.h>
 
 COORD_BEGIN_DECLS
 
@@ -34,15 +35,23 @@ enum { COORD_KIT_MS = 1000000 }; /* nanoseconds in a millisecond */
 
 /* ---- The coordinator ---- */
 
+/* A writer alone: what the step `kit-writer`, which the kit brings, wraps around each answer. */
+typedef struct coord_kit_writer {
+    const coord_writer_type *type;
+    void *(*make)(coord_request *request); /* its state, freed by the writer's `free`; NULL: it has none */
+} coord_kit_writer;
+
 typedef struct coord_kit_options {
-    uint32_t size;                                 /* sizeof(coord_kit_options) */
-    uint32_t reactors;                             /* 0: 1 */
-    const char *yaml;                              /* as for `coordinator serve`; listeners are the kit's business */
+    uint32_t size;     /* sizeof(coord_kit_options) */
+    uint32_t reactors; /* 0: 1 */
+    const char *
+        yaml; /* as for `coordinator serve`; listeners are the kit's business. NULL: `decode`, after `kit-writer` if there is one */
     const coord_plugin_descriptor *const *plugins; /* linked into the test; NULL-terminated, or NULL */
     const char *const *plugin_files;               /* .so files; NULL-terminated, or NULL */
     const char *const
         *environment;    /* "NAME=value" for ${NAME}; NULL-terminated, or NULL. The process's own is not looked at */
     int64_t patience_ns; /* of every wait; 0: ten seconds */
+    const coord_kit_writer *writer; /* NULL: none */
 } coord_kit_options;
 
 /* NULL: it did not start, and coord_kit_problem says why, as the coordinator would print it. */
@@ -50,6 +59,12 @@ coord_kit *coord_kit_start(const coord_kit_options *options) COORD_MUST_CHECK;
 const char *coord_kit_problem(void);
 /* Drains it, as SIGTERM does, and frees everything. False: answers had to be cut (server.shutdown_timeout). NULL is allowed: true. */
 bool coord_kit_stop(coord_kit *kit);
+
+/*
+ * Lets that much time pass at once for the coordinator: a timeout of a minute is over after this minute, without waiting for it. Scripted
+ * delays and the client go by the real clock.
+ */
+void coord_kit_advance(coord_kit *kit, int64_t ns);
 
 /* ---- What travels: requests that upstreams got, and answers that the client got ---- */
 
@@ -160,12 +175,63 @@ const coord_kit_message *coord_kit_post(coord_kit *kit, const char *target, cons
 
 /* A counter, a gauge, or a histogram's count, now; 0 if it has not moved. Of the process: take differences when kits follow one another. */
 double coord_kit_metric(const char *name, const coord_slice *labels);
+/* The lines of the metrics page that are other ones than when the kit started, without those of the process; until the next call. */
+const char *coord_kit_moved(coord_kit *kit);
+/* How many slots of that name (coord_slot_type.name) steps have set, and how many of them are gone again, so far in this kit. */
+size_t coord_kit_slots_set(coord_kit *kit, const char *name);
+size_t coord_kit_slots_gone(coord_kit *kit, const char *name);
 /* Waits until a log line holds `text`. False: none did. */
 bool coord_kit_logged(coord_kit *kit, const char *text);
 /* Line `index` of the log; {NULL, 0} past the last. */
 coord_slice coord_kit_log_line(coord_kit *kit, size_t index);
 /* Waits until `condition(argument)` holds, asking each millisecond. False: it did not. */
 bool coord_kit_wait(coord_kit *kit, bool (*condition)(void *argument), void *argument);
+
+/* ---- Looking for faults ---- */
+
+/*
+ * A trial: a coordinator, its upstreams, and one request that is asked as often as the search wants. Each search starts kits of its
+ * own, so no kit may be running. It returns NULL, or what is wrong, where and what to do about it, until the next search; the text goes to
+ * standard error as well:
+ *
+ *     assert(!coord_kit_find_fault(&trial));
+ */
+typedef struct coord_kit_trial {
+    uint32_t size; /* sizeof(coord_kit_trial) */
+    uint32_t rule_count;
+    const coord_kit_options *options;
+    const coord_kit_rule *rules; /* with answers as a healthy upstream gives them; NULL: an empty 200 for all */
+    const coord_kit_request *request;
+} coord_kit_trial;
+
+/*
+ * Memory that a step of ours (linked in, or of `plugin_files`) took and did not give back when its request or its instance had ended, or of
+ * which it has more after each request. Seen is what its own code takes with malloc, strdup, new and the like, not what other libraries take for it.
+ */
+const char *coord_kit_find_leak(const coord_kit_trial *trial);
+/* A slot with such memory and without destructor. */
+const char *coord_kit_find_slot(const coord_kit_trial *trial);
+/* A step that sleeps in the system (usleep, read, a lock, …) while it has its reactor: which step, in which call. */
+const char *coord_kit_find_blocking(const coord_kit_trial *trial);
+/*
+ * A step that goes on when the client leaves: it does so before the answer of each leg, in the middle of it, and when the step has
+ * begun. A tenth of the patience has to be enough for a step to end.
+ */
+const char *coord_kit_find_uncancelled(const coord_kit_trial *trial);
+/*
+ * A step that does not bear it when memory is short: each allocation that is made in its name, its own or by a function of the coordinator
+ * that it calls, fails once, while the step is made or serves the request. Each time in a process of its own.
+ */
+const char *coord_kit_find_short_memory(const coord_kit_trial *trial);
+/* The five above, one after another. */
+const char *coord_kit_find_fault(const coord_kit_trial *trial);
+
+/*
+ * A writer that breaks where an answer is split, or holds bytes at its end. `answer` is a rule with a body (tried before the trial's): it is
+ * sent whole, then in two pieces split at each byte, byte by byte, and without the line ends behind it, as workers that leave the last
+ * blank line out. The client's body has to be `wanted` each time; {NULL, 0}: what it was when the answer was sent whole.
+ */
+const char *coord_kit_find_split(const coord_kit_trial *trial, const coord_kit_rule *answer, coord_slice wanted);
 
 COORD_END_DECLS
 #endif

@@ -155,6 +155,9 @@ static void the_log_and_the_metrics_are_there(void **state)
     coord_kit_post(kit, CHAT, "{\"model\":\"kit-model\"}");
     assert_true(coord_kit_logged(kit, "model=kit-model"));
     assert_true(coord_kit_metric("request_total", &model) == before + 1);
+    assert_non_null(strstr(coord_kit_moved(kit), "request_total{model_name=\"kit-model\"} 1\n"));
+    assert_null(strstr(coord_kit_moved(kit), "process_"));
+    assert_null(strstr(coord_kit_moved(kit), "request_error_total"));
     for (size_t i = 0; coord_kit_log_line(kit, i).data; i++)
         found |= strstr(coord_kit_log_line(kit, i).data, "started") != NULL;
     assert_true(found);
@@ -208,6 +211,51 @@ static void an_environment_variable_is_the_kits_own(void **state)
     assert_true(coord_kit_stop(kit));
 }
 
+/* Ten minutes of the coordinator's, a moment of ours. */
+static void a_timeout_of_minutes_is_over_at_once_when_its_time_is_let_pass(void **state)
+{
+    coord_kit *kit = start("pipeline: {steps: [{type: decode}]}\n"
+                           "gateway: {address: \"http://gateway.kit\", response_timeout: 10m}\n");
+    coord_kit_client *client;
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.status = COORD_KIT_NO_HEAD, .ending = COORD_KIT_SILENT});
+    client = coord_kit_send(kit, &(coord_kit_request){.target = CHAT, .body = coord_slice_of(BODY)});
+    assert_non_null(coord_kit_leg(kit, "decode", 0));
+    coord_kit_advance(kit, INT64_C(540000) * COORD_KIT_MS);
+    assert_false(coord_kit_answer(client)->whole);
+    assert_int_equal(coord_kit_answer(client)->status, 0);
+    coord_kit_advance(kit, INT64_C(61000) * COORD_KIT_MS);
+    assert_true(coord_kit_read(client, COORD_KIT_ALL));
+    assert_int_equal(coord_kit_answer(client)->status, 504);
+    assert_true(coord_kit_stop(kit));
+}
+
+static void slots_are_counted_as_they_come_and_go(void **state)
+{
+    static const char *const files[] = {COORD_TEST_PLUGINS "/broken-grows.so", NULL};
+    coord_kit *kit = coord_kit_start(&(coord_kit_options){
+        .size = sizeof(coord_kit_options),
+        .yaml = "pipeline: {steps: [{type: hello, params: {policy: \"http://policy.kit\"}}, {type: decode}]}",
+        .plugin_files = files});
+    coord_kit_client *client;
+
+    (void)state;
+    assert_non_null(kit);
+    coord_kit_on(kit, &(coord_kit_rule){.upstream = "policy", .gate = "go"});
+    coord_kit_on(kit, &(coord_kit_rule){0});
+    assert_int_equal(coord_kit_slots_set(kit, "model"), 0);
+    client = coord_kit_send(kit, &(coord_kit_request){.target = CHAT, .body = coord_slice_of(BODY)});
+    assert_non_null(coord_kit_leg(kit, "policy", 0));
+    assert_int_equal(coord_kit_slots_set(kit, "model"), 1);
+    assert_int_equal(coord_kit_slots_gone(kit, "model"), 0);
+    coord_kit_open(kit, "go");
+    assert_true(coord_kit_read(client, COORD_KIT_ALL));
+    assert_true(coord_kit_logged(kit, "outcome="));
+    assert_int_equal(coord_kit_slots_gone(kit, "model"), 1);
+    assert_true(coord_kit_stop(kit));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +271,8 @@ int main(void)
         cmocka_unit_test(what_does_not_come_is_said_in_time),
         cmocka_unit_test(what_is_wrong_with_the_yaml_is_told),
         cmocka_unit_test(an_environment_variable_is_the_kits_own),
+        cmocka_unit_test(a_timeout_of_minutes_is_over_at_once_when_its_time_is_let_pass),
+        cmocka_unit_test(slots_are_counted_as_they_come_and_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -255,18 +255,26 @@ static void a_fiber_may_spawn_others(void **state)
     assert_int_equal(done, 2);
 }
 
+static const struct owner render = {"render", "render.so"}, decode = {"decode", "/p/decode.so"};
+
 static void looks_at_activity(void *argument)
 {
+    char subject[ACTIVITY_SUBJECT * sizeof(uint64_t)];
+    const struct owner *holder;
     struct reactor_activity *activity = reactor_activity(reactor);
     int64_t since = atomic_load(&activity->since_ns);
 
     (void)argument;
-    assert_null(atomic_load(&activity->label));
-    fiber_set_label(fiber_current(), "render");
-    assert_string_equal(atomic_load(&activity->label), "render");
+    assert_null(atomic_load(&activity->owner));
+    fiber_set_subject(fiber_current(), "the-id-of-a-request");
+    fiber_set_owner(fiber_current(), &render);
+    assert_ptr_equal(atomic_load(&activity->owner), &render);
+    assert_true(reactor_holder(reactor, &holder, subject));
+    assert_ptr_equal(holder, &render);
+    assert_string_equal(subject, "the-id-of-a-request");
     assert_true(atomic_load(&activity->since_ns) >= since);
     fiber_park();
-    assert_string_equal(atomic_load(&activity->label), "render");
+    assert_ptr_equal(atomic_load(&activity->owner), &render);
 }
 
 static void the_watchdog_sees_the_label_of_the_running_fiber(void **state)
@@ -276,7 +284,7 @@ static void the_watchdog_sees_the_label_of_the_running_fiber(void **state)
     (void)state;
     assert_non_null(fiber);
     turn();
-    assert_null(atomic_load(&reactor_activity(reactor)->label));
+    assert_null(atomic_load(&reactor_activity(reactor)->owner));
     fiber_wake(fiber);
     turn();
     assert_int_equal(fiber_pool_live(pool), 0);
@@ -379,7 +387,7 @@ static void raises(void *argument)
     raise(SIGSEGV);
 }
 
-static void child(fiber_fn *function, const char *label, const char *subject)
+static void child(fiber_fn *function, const struct owner *owner, const char *subject)
 {
     size_t beyond = 256 * 1024 + 44 * 1024;
     struct fiber *fiber;
@@ -390,21 +398,21 @@ static void child(fiber_fn *function, const char *label, const char *subject)
     fiber_crash_install();
     if (!fiber_crash_thread())
         _exit(0);
-    if (!label) {
+    if (!owner) {
         function(&beyond);
         _exit(0);
     }
     fiber = fiber_spawn(pool, function, &beyond);
     if (!fiber)
         _exit(0);
-    fiber_set_label(fiber, label);
+    fiber_set_owner(fiber, owner);
     fiber_set_subject(fiber, subject);
     turn();
     _exit(0);
 }
 
 /* Returns the child's wait status. */
-static int crash(fiber_fn *function, const char *label, const char *subject)
+static int crash(fiber_fn *function, const struct owner *owner, const char *subject)
 {
     int ends[2], status = 0;
     size_t size = 0;
@@ -419,7 +427,7 @@ static int crash(fiber_fn *function, const char *label, const char *subject)
         close(ends[0]);
         for (size_t i = 0; i < 5; i++) /* cmocka's own handlers are not what is tested */
             signal((int[]){SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE}[i], SIG_DFL);
-        child(function, label, subject);
+        child(function, owner, subject);
     }
     close(ends[1]);
     while ((got = read(ends[0], said + size, sizeof said - 1 - size)) > 0 || (got < 0 && errno == EINTR))
@@ -433,32 +441,38 @@ static int crash(fiber_fn *function, const char *label, const char *subject)
 static void a_crash_says_which_step_and_dies_of_its_signal(void **state)
 {
 #if FIBER_ASAN || FIBER_TSAN
-    const char *overflow = "step \"render\" overflowed its 512 KiB stack: raise runtime.fiber_stack request=r-1\n";
+    const char *overflow =
+        "step \"render\" of plugin render.so overflowed its 512 KiB stack: raise runtime.fiber_stack (request r-1)\n";
 #else
-    const char *overflow = "step \"render\" overflowed its 256 KiB stack: raise runtime.fiber_stack request=r-1\n";
+    const char *overflow =
+        "step \"render\" of plugin render.so overflowed its 256 KiB stack: raise runtime.fiber_stack (request r-1)\n";
 #endif
     const struct {
-        const char *name, *label, *subject;
+        const char *name;
+        const struct owner *owner;
+        const char *subject;
         fiber_fn *function;
         const char *says;
         int signal;
     } rows[] = {
-        {"a 300 KiB frame steps over the first pages of the guard", "render", "r-1", steps_over, overflow, SIGSEGV},
-        {"endless recursion", "render", "r-1", overflows, overflow, SIGSEGV},
-        {"a bad pointer", "decode", "r-2", dereferences, "crashed with SIGSEGV in step \"decode\" (request r-2)\n",
+        {"a 300 KiB frame steps over the first pages of the guard", &render, "r-1", steps_over, overflow, SIGSEGV},
+        {"endless recursion", &render, "r-1", overflows, overflow, SIGSEGV},
+        {"a bad pointer", &decode, "r-2", dereferences,
+         "crashed with SIGSEGV in step \"decode\" of plugin /p/decode.so (request r-2)\n", SIGSEGV},
+        {"no request", &decode, NULL, dereferences, "crashed with SIGSEGV in step \"decode\" of plugin /p/decode.so\n",
          SIGSEGV},
-        {"no request", "decode", NULL, dereferences, "crashed with SIGSEGV in step \"decode\"\n", SIGSEGV},
-        {"a request id that would forge a line", "decode", "a\nb", aborts,
-         "crashed with SIGABRT in step \"decode\" (request a?b)\n", SIGABRT},
-        {"an abort", "decode", "r-3", aborts, "crashed with SIGABRT in step \"decode\" (request r-3)\n", SIGABRT},
-        {"a signal that was sent", "decode", "r-4", raises, "crashed with SIGSEGV in step \"decode\" (request r-4)\n",
-         SIGSEGV},
+        {"a request id that would forge a line", &decode, "a\nb", aborts,
+         "crashed with SIGABRT in step \"decode\" of plugin /p/decode.so (request a?b)\n", SIGABRT},
+        {"an abort", &decode, "r-3", aborts,
+         "crashed with SIGABRT in step \"decode\" of plugin /p/decode.so (request r-3)\n", SIGABRT},
+        {"a signal that was sent", &decode, "r-4", raises,
+         "crashed with SIGSEGV in step \"decode\" of plugin /p/decode.so (request r-4)\n", SIGSEGV},
         {"outside of a fiber", NULL, NULL, dereferences, "crashed with SIGSEGV\n", SIGSEGV},
     };
 
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        int status = crash(rows[r].function, rows[r].label, rows[r].subject);
+        int status = crash(rows[r].function, rows[r].owner, rows[r].subject);
 
         print_message("  %s\n", rows[r].name);
         if (!strstr(said, rows[r].says))

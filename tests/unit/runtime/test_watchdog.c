@@ -24,12 +24,12 @@ static struct {
     int64_t held_ns, full_ns;
 } reports = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static void report(void *context, unsigned reactor, const char *label, int64_t held_ns, bool ended)
+static void report(void *context, unsigned reactor, const struct owner *owner, int64_t held_ns, bool ended)
 {
     assert_ptr_equal(context, &reports);
     pthread_mutex_lock(&reports.lock);
     reports.reactor = reactor;
-    strncpy(reports.label, label ? label : "(none)", sizeof reports.label - 1);
+    strncpy(reports.label, owner ? owner->step : "(none)", sizeof reports.label - 1);
     if (ended) {
         reports.ended++;
         reports.full_ns = held_ns;
@@ -105,11 +105,13 @@ static int finish(void **state)
     return 0;
 }
 
+static const struct owner slow = {"slow step", "slow.so"}, quick = {"quick step", "quick.so"};
+
 static void blocks(void *argument)
 {
-    fiber_set_label(fiber_current(), "slow step");
+    fiber_set_owner(fiber_current(), &slow);
     hold(*(int64_t *)argument);
-    fiber_set_label(fiber_current(), "quick step"); /* must not be blamed */
+    fiber_set_owner(fiber_current(), &quick); /* must not be blamed */
     hold(MS);
 }
 
