@@ -57,15 +57,12 @@ static void start_server(void)
         perror("redis-server");
         _exit(127);
     }
-    for (int i = 0; i < 3000; i++) {
-        redis = redisConnectUnix(path);
-        if (redis && !redis->err)
-            return;
+    for (int i = 0; (redis = redisConnectUnix(path)) != NULL && redis->err && i < 3000; i++) {
         redisFree(redis);
-        assert(waitpid(server, &status, WNOHANG) == 0);
+        assert(waitpid(server, &status, WNOHANG) == 0); /* it has not ended */
         usleep(10000);
     }
-    assert(!"redis-server does not answer");
+    assert(redis && !redis->err);
 }
 
 static void stop_server(void)

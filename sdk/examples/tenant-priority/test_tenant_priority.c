@@ -45,10 +45,9 @@ static void the_tenants_priority_is_spliced_in(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *const headers[] = {rows[i].tenant ? "X-Tenant" : NULL, rows[i].tenant, NULL};
         coord_kit *kit = start();
-        const coord_kit_message *answer =
-            coord_kit_ask(kit, &(coord_kit_request){.target = "/v1/chat/completions",
-                                                    .headers = headers,
-                                                    .body = coord_slice_of(rows[i].body)});
+        const coord_kit_message *answer = coord_kit_ask(
+            kit, &(coord_kit_request){
+                     .target = "/v1/chat/completions", .headers = headers, .body = coord_slice_of(rows[i].body)});
 
         assert(answer && answer->status == 200);
         assert(coord_slice_is(coord_kit_leg(kit, "decode", 0)->body, rows[i].wanted));
@@ -59,8 +58,7 @@ static void the_tenants_priority_is_spliced_in(void)
 static void a_priority_that_stands_there_twice_is_the_clients_mistake(void)
 {
     coord_kit *kit = start();
-    const coord_kit_message *answer =
-        coord_kit_post(kit, "/v1/chat/completions", "{\"priority\":1,\"priority\":2}");
+    const coord_kit_message *answer = coord_kit_post(kit, "/v1/chat/completions", "{\"priority\":1,\"priority\":2}");
 
     assert(answer && answer->status == 400 && strstr(answer->body.data, "\"param\":\"/priority\""));
     assert(coord_kit_stop(kit));
