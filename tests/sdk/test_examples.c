@@ -304,5 +304,10 @@ int main(void)
         TEST(hold_queue_waits_for_its_turn_and_not_too_long),
     };
 
+    if (!getenv("EXAMPLES") || !getenv("REDIS_SERVER")) {
+        fprintf(stderr,
+                "this is run by tests/sdk/examples.cmake, which says in EXAMPLES and REDIS_SERVER where things are\n");
+        return 1;
+    }
     return harness_run(tests);
 }

@@ -211,6 +211,33 @@ static void a_client_that_reads_slowly_gets_the_whole_stream_too(void)
     free(large);
 }
 
+static void many_at_a_time_get_what_is_theirs(void)
+{
+    enum { MANY = 200, PROMPTS = 8 };
+    static char asked[PROMPTS][64], said[PROMPTS][64];
+    static coord_kit_client *clients[MANY];
+    coord_kit *kit = start_with("max_entries: 5"); /* on two reactors; entries go while others read them */
+
+    for (int i = 0; i < PROMPTS; i++) {
+        snprintf(asked[i], sizeof asked[i], "{\"temperature\":0,\"messages\":\"%d\"}", i);
+        snprintf(said[i], sizeof said[i], "{\"said\":\"%d\"}", i);
+        coord_kit_on(kit, &(coord_kit_rule){.header = "x-n", .value = said[i], .body = coord_slice_of(said[i])});
+    }
+    for (int i = 0; i < MANY; i++) {
+        int n = i * 7 % PROMPTS;
+        const char *const headers[] = {"x-n", said[n], NULL};
+
+        clients[i] = coord_kit_send(
+            kit, &(coord_kit_request){.target = chat, .headers = headers, .body = coord_slice_of(asked[n])});
+        assert(clients[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert(coord_kit_read(clients[i], COORD_KIT_ALL));
+        assert(coord_slice_is(coord_kit_answer(clients[i])->body, said[i * 7 % PROMPTS]));
+    }
+    assert(coord_kit_stop(kit));
+}
+
 int main(void)
 {
     the_same_request_gets_the_same_bytes_and_no_worker_is_asked();
@@ -222,6 +249,7 @@ int main(void)
     the_bytes_are_bounded_prompts_included();
     an_answer_that_is_too_old_is_asked_for_anew();
     a_client_that_reads_slowly_gets_the_whole_stream_too();
-    printf("answer-cache: 9 tests passed\n");
+    many_at_a_time_get_what_is_theirs();
+    printf("answer-cache: 10 tests passed\n");
     return 0;
 }

@@ -1,5 +1,7 @@
 /* The writer against the test kit: every API, every split, and bytes that stay as they were. */
 #undef NDEBUG
+#include "words.h"
+
 #include <coordinator/testkit.h>
 
 #include <assert.h>
@@ -277,8 +279,92 @@ static void a_stream_that_breaks_while_something_is_held_leaks_nothing(void)
     assert(coord_kit_stop(kit));
 }
 
+/* ---- Matching alone (words.h) ---- */
+
+enum { TEXT_LETTERS = 24, TEXTS = 20000 };
+
+static unsigned dice(unsigned sides)
+{
+    static uint32_t state = 1;
+
+    state = state * 1664525U + 1013904223U;
+    return (state >> 16) % sides;
+}
+
+/* A text of few letters, so that words begin often; some have several spellings. */
+static const char *random_letter(void)
+{
+    static const char *const letters[] = {"a",   "b",    "\\u0061", "\xc3\xa9", "\\u00e9", "\\ud83d\\ude00",
+                                          "\\n", "\\\"", "\\ud83d"};
+
+    return letters[dice(sizeof letters / sizeof *letters)];
+}
+
+/* What is left of the letters in `bounds[0 … count)`-th pieces, one after another without their quotes. */
+static void redact_pieces(const char *const *letters, size_t count, unsigned split, const struct words *words,
+                          char *out)
+{
+    static struct piece pieces[TEXT_LETTERS + 1];
+    static char texts[TEXT_LETTERS + 1][TEXT_LETTERS * 16];
+    struct run run = {0};
+    size_t used = 0, at = 0, size;
+
+    do {
+        char *to = texts[used];
+
+        *to++ = '"';
+        do {
+            if (at < count)
+                to += sprintf(to, "%s", letters[at]);
+        } while (++at < count && split > 0 && dice(split) != 0);
+        for (; split == 0 && at < count; at++)
+            to += sprintf(to, "%s", letters[at]);
+        *to++ = '"';
+        pieces[used] = (struct piece){.json = {texts[used], (size_t)(to - texts[used])}};
+        assert(run_add(&run, &pieces[used], words));
+        assert(run.count < 6); /* the longest word has so many letters */
+        used++;
+    } while (at < count);
+    assert(run_settle(&run, words) && run.count == 0);
+    run_free(&run);
+    for (size_t i = 0; i < used; i++) {
+        char *text = piece_text_new(&pieces[i], words, &size);
+
+        assert(text && pieces[i].undecided == 0 && size >= 2);
+        memcpy(out, text + 1, size - 2);
+        out += size - 2;
+        free(text);
+        piece_free(&pieces[i]);
+    }
+    *out = '\0';
+}
+
+static void any_split_of_any_text_is_redacted_as_the_whole(void)
+{
+    static char *list[] = {"ab", "aba\xc3\xa9", "b\xf0\x9f\x98\x80", "\n\"", "ababab"};
+    const struct words words = {list, 5, false, "#", 1};
+    const char *letters[TEXT_LETTERS];
+    char whole[TEXT_LETTERS * 16], split[TEXT_LETTERS * 16];
+    size_t matched = 0;
+
+    for (int i = 0; i < TEXTS; i++) {
+        size_t count = 1 + dice(TEXT_LETTERS);
+
+        for (size_t at = 0; at < count; at++)
+            letters[at] = random_letter();
+        redact_pieces(letters, count, 0, &words, whole);
+        redact_pieces(letters, count, 1 + dice(4), &words, split);
+        if (strcmp(whole, split) != 0)
+            fprintf(stderr, "%s\n%s\n", whole, split);
+        assert(strcmp(whole, split) == 0);
+        matched += strchr(whole, '#') != NULL;
+    }
+    assert(matched > TEXTS / 10);
+}
+
 int main(void)
 {
+    any_split_of_any_text_is_redacted_as_the_whole();
     words_are_taken_out_of_every_apis_stream_and_every_other_byte_stays();
     every_split_of_a_stream_gives_the_same_bytes();
     bytes_that_come_one_by_one_give_the_same();
@@ -287,6 +373,6 @@ int main(void)
     only_what_may_be_a_word_is_held_and_nothing_longer_than_needed();
     what_cannot_be_looked_into_is_cut_before_it();
     a_stream_that_breaks_while_something_is_held_leaks_nothing();
-    printf("redact: 8 tests passed\n");
+    printf("redact: 9 tests passed\n");
     return 0;
 }

@@ -16,7 +16,7 @@ static const char chat[] = "/v1/chat/completions";
 static const char asked[] = "{\"model\":\"m\",\"messages\":[]}";
 static char folder[] = "/tmp/usage-audit-XXXXXX", file[64];
 
-static coord_kit *start(const char *path, const char *queue)
+static coord_kit *start_on(uint32_t reactors, const char *path, const char *queue)
 {
     char variable[96], yaml[256];
     coord_kit *kit;
@@ -27,6 +27,7 @@ static coord_kit *start(const char *path, const char *queue)
              queue);
     kit =
         coord_kit_start(&(coord_kit_options){.size = sizeof(coord_kit_options),
+                                             .reactors = reactors,
                                              .yaml = yaml,
                                              .environment = (const char *const[]){variable, NULL},
                                              .plugins = (const coord_plugin_descriptor *const[]){&coord_plugin, NULL}});
@@ -35,6 +36,8 @@ static coord_kit *start(const char *path, const char *queue)
     assert(kit);
     return kit;
 }
+
+static coord_kit *start(const char *path, const char *queue) { return start_on(1, path, queue); }
 
 static double lost(const char *reason)
 {
@@ -84,6 +87,29 @@ static void every_request_is_a_line(void)
                   "\"output_tokens\":2,\"cached_tokens\":1}\n"
                   "{\"time\":T,\"request\":\"r1\",\"api\":\"chat_completions\",\"model\":\"m\"}\n"
                   "{\"time\":T,\"request\":\"r1\",\"api\":\"chat_completions\",\"model\":\"m\"}\n") == 0);
+}
+
+static void many_at_a_time_are_whole_lines(void)
+{
+    enum { MANY = 200 };
+    static coord_kit_client *clients[MANY];
+    char line[1024];
+    size_t lines = 0;
+    coord_kit *kit = start_on(2, file, "1000");
+    FILE *in;
+
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("{\"usage\":{\"prompt_tokens\":3}}")});
+    for (int i = 0; i < MANY; i++)
+        clients[i] = coord_kit_send(kit, &(coord_kit_request){.target = chat, .body = coord_slice_of(asked)});
+    for (int i = 0; i < MANY; i++)
+        assert(clients[i] && coord_kit_read(clients[i], COORD_KIT_ALL));
+    assert(coord_kit_stop(kit));
+    in = fopen(file, "r");
+    assert(in);
+    for (; fgets(line, sizeof line, in); lines++)
+        assert(strncmp(line, "{\"time\":1", 9) == 0 && strstr(line, "\"model\":\"m\",\"prompt_tokens\":3}\n"));
+    fclose(in);
+    assert(lines == MANY && truncate(file, 0) == 0);
 }
 
 static void answers_do_not_wait_for_the_file_and_what_it_has_no_room_for_is_counted(void)
@@ -144,11 +170,12 @@ int main(void)
     assert(mkdtemp(folder));
     snprintf(file, sizeof file, "%s/usage.jsonl", folder);
     every_request_is_a_line();
+    many_at_a_time_are_whole_lines();
     answers_do_not_wait_for_the_file_and_what_it_has_no_room_for_is_counted();
     a_write_that_fails_is_counted();
     a_file_that_cannot_be_opened_is_told_at_the_start();
     unlink(file);
     rmdir(folder);
-    printf("usage-audit: 4 tests passed\n");
+    printf("usage-audit: 5 tests passed\n");
     return 0;
 }
