@@ -136,15 +136,14 @@ static void release_locked(struct entry *entry)
 
 static uint64_t weight(const struct entry *entry) { return sizeof *entry + entry->key.room + entry->body.room; }
 
-/* The link that points to the entry with that key; it holds NULL where there is none. */
-static struct entry **find_locked(struct cache *cache, const struct bytes *key, uint64_t hash)
+static struct entry *find_locked(const struct cache *cache, const struct bytes *key, uint64_t hash)
 {
-    struct entry **link = &cache->buckets[hash % BUCKETS];
+    struct entry *entry = cache->buckets[hash % BUCKETS];
 
-    while (*link && ((*link)->hash != hash || (*link)->key.size != key->size ||
-                     memcmp((*link)->key.data, key->data, key->size) != 0))
-        link = &(*link)->chained;
-    return link;
+    while (entry &&
+           (entry->hash != hash || entry->key.size != key->size || memcmp(entry->key.data, key->data, key->size) != 0))
+        entry = entry->chained;
+    return entry;
 }
 
 static void put_first_locked(struct cache *cache, struct entry *entry)
@@ -161,10 +160,12 @@ static void take_out_of_order_locked(struct cache *cache, struct entry *entry)
     *(entry->older ? &entry->older->newer : &cache->oldest) = entry->newer;
 }
 
-static void remove_locked(struct cache *cache, struct entry **link)
+static void remove_locked(struct cache *cache, struct entry *entry)
 {
-    struct entry *entry = *link;
+    struct entry **link = &cache->buckets[entry->hash % BUCKETS];
 
+    while (*link != entry)
+        link = &(*link)->chained;
     *link = entry->chained;
     take_out_of_order_locked(cache, entry);
     cache->entries--;
@@ -177,13 +178,14 @@ static struct entry *cache_get_ref(struct cache *cache, const struct bytes *key)
 {
     uint64_t hash = hash_of(key);
     int64_t now = now_ns();
-    struct entry **link, *entry;
+    struct entry *entry;
 
     pthread_mutex_lock(&cache->lock);
-    link = find_locked(cache, key, hash);
-    if (*link && now - (*link)->made_ns > cache->ttl_ns)
-        remove_locked(cache, link);
-    entry = *find_locked(cache, key, hash);
+    entry = find_locked(cache, key, hash);
+    if (entry && now - entry->made_ns > cache->ttl_ns) {
+        remove_locked(cache, entry);
+        entry = NULL;
+    }
     if (entry) {
         entry->references++;
         take_out_of_order_locked(cache, entry);
@@ -203,22 +205,22 @@ static void cache_release(struct cache *cache, struct entry *entry)
 /* Takes the entry over. */
 static void cache_put_take(struct cache *cache, struct entry *entry)
 {
-    struct entry **link;
+    struct entry *before;
 
     entry->hash = hash_of(&entry->key);
     entry->references = 1;
     entry->made_ns = now_ns();
     pthread_mutex_lock(&cache->lock);
-    link = find_locked(cache, &entry->key, entry->hash);
-    if (*link)
-        remove_locked(cache, link);
+    before = find_locked(cache, &entry->key, entry->hash);
+    if (before)
+        remove_locked(cache, before);
     entry->chained = cache->buckets[entry->hash % BUCKETS];
     cache->buckets[entry->hash % BUCKETS] = entry;
     put_first_locked(cache, entry);
     cache->entries++;
     cache->bytes += weight(entry);
     while (cache->oldest && (cache->entries > cache->max_entries || cache->bytes > cache->max_bytes))
-        remove_locked(cache, find_locked(cache, &cache->oldest->key, cache->oldest->hash));
+        remove_locked(cache, cache->oldest);
     pthread_mutex_unlock(&cache->lock);
 }
 
@@ -387,7 +389,7 @@ static void cache_free(void *state)
     struct cache *cache = state;
 
     while (cache->oldest)
-        remove_locked(cache, find_locked(cache, &cache->oldest->key, cache->oldest->hash));
+        remove_locked(cache, cache->oldest);
     pthread_mutex_destroy(&cache->lock);
     free(cache->header);
     free(cache);
