@@ -232,6 +232,21 @@ static void only_what_may_be_a_word_is_held_and_nothing_longer_than_needed(void)
     assert(coord_kit_stop(kit));
 }
 
+static void done_is_the_end_of_all_texts(void)
+{
+    static const coord_kit_piece pieces[] = {{.bytes = COORD_SLICE(CHAT("0", "sec") "data: [DONE]\n\n")},
+                                             {.bytes = COORD_SLICE(": bye\n\n"), .gate = "end"}};
+    coord_kit *kit = start();
+    coord_kit_client *client;
+
+    coord_kit_on(kit, &(coord_kit_rule){.headers = event_stream, .pieces = pieces, .piece_count = 2});
+    client = coord_kit_send(kit, &(coord_kit_request){.target = "/v1/chat/completions", .body = COORD_SLICE("{}")});
+    assert(client && coord_kit_read(client, pieces[0].bytes.size)); /* while the worker still has something to say */
+    coord_kit_open(kit, "end");
+    assert(coord_kit_read(client, COORD_KIT_ALL));
+    assert(coord_kit_stop(kit));
+}
+
 /* ---- What cannot be looked into ---- */
 
 static void what_cannot_be_looked_into_is_cut_before_it(void)
@@ -371,8 +386,9 @@ int main(void)
     words_are_taken_out_of_json_answers_and_every_other_byte_stays();
     an_error_passes_as_it_is_with_its_length();
     only_what_may_be_a_word_is_held_and_nothing_longer_than_needed();
+    done_is_the_end_of_all_texts();
     what_cannot_be_looked_into_is_cut_before_it();
     a_stream_that_breaks_while_something_is_held_leaks_nothing();
-    printf("redact: 9 tests passed\n");
+    printf("redact: 10 tests passed\n");
     return 0;
 }
