@@ -98,10 +98,34 @@ static bool started(void)
     return true;
 }
 
+/* What makes a shipped file serve here: its own variables and these. */
+static const char *const *environment_for(const struct plan *plan)
+{
+    static char gateway[64], metrics[64];
+    static const char *made[MAX_FLAGS];
+    size_t count = 0;
+
+    if (!plan->config)
+        return plan->environment;
+    snprintf(metrics, sizeof metrics, "COORDINATOR_SERVER_METRICS_PORT=%u", deployed.metrics_port);
+    snprintf(gateway, sizeof gateway, "COORDINATOR_GATEWAY_ADDRESS=http://127.0.0.1:%u", deployed.sim_port);
+    made[count++] = "COORDINATOR_SERVER_LISTEN_ADDR=127.0.0.1:0";
+    made[count++] = "COORDINATOR_LOG_LEVEL=3";
+    made[count++] = metrics;
+    if (!plan->no_sim)
+        made[count++] = gateway;
+    for (const char *const *more = plan->environment; more && *more && count < MAX_FLAGS - 1; more++)
+        made[count++] = *more;
+    made[count] = NULL;
+    return made;
+}
+
 static void start_coordinator(const struct plan *plan)
 {
     const char *arguments[MAX_FLAGS] = {coordinator_program(), "serve", "--config",
-                                        plan->stdin_config ? "-" : deployed.config};
+                                        plan->stdin_config ? "-"
+                                        : plan->config     ? plan->config
+                                                           : deployed.config};
     size_t count = 4;
     char log[96], pid_file[96];
 
@@ -114,7 +138,7 @@ static void start_coordinator(const struct plan *plan)
     }
     snprintf(log, sizeof log, "%s/coordinator.log", deployed.folder);
     process_start_with(&deployed.coordinator, plan->stdin_config ? deployed.config : NULL, log, arguments,
-                       plan->environment);
+                       environment_for(plan));
     if (!plan->not_ready)
         UNTIL(started());
 }
@@ -140,7 +164,8 @@ void deploy(const struct plan *plan)
     if (!plan->no_sim)
         start_sim(plan);
     deployed.metrics_port = plan->no_metrics ? 0 : free_port();
-    write_config(plan);
+    if (!plan->config)
+        write_config(plan);
     start_coordinator(plan);
 }
 

@@ -121,6 +121,9 @@ uint16_t free_port(void);
 /* ---- A deployment (deployment.c) ---- */
 
 struct plan {
+    /* A file that somebody else wrote, instead of all that is said up to `listen`. Its listeners, log level and, unless
+       there is no worker-sim, its gateway's address are set from the environment. */
+    const char *config;
     /* Lines of YAML below their section, indented by two; NULL: none. */
     const char *server, *gateway, *pipeline, *response, *runtime, *plugins, *top;
     const char *composition;  /* whole lines instead of the sections gateway and pipeline, `@` is worker-sim's URL */

@@ -92,8 +92,9 @@ static coord_status in_offload(coord_request *request) { return coord_offload(re
 /* It sees that it is cancelled, and takes no notice. */
 static coord_status hold_for_ever(coord_request *request)
 {
-    while (coord_sleep(request, 1000000) == COORD_OK || true)
-        nap();
+    for (;;)
+        if (coord_sleep(request, 1000000) != COORD_OK)
+            nap();
     return COORD_NEXT;
 }
 

@@ -67,8 +67,8 @@ COORD_END_DECLS
 #define COORD_PLUGIN_LINKAGE extern
 #endif
 
-/* Defines `coord_plugin` and the note; the arguments are members of coord_plugin_descriptor from `name` on. */
-#define COORD_PLUGIN(...)                                                                                              \
+/* The note, and the declaration of `coord_plugin`: what both of the following begin with. */
+#define COORD_PLUGIN_NOTE                                                                                              \
     __attribute__((section(".note.coordinator"), used,                                                                 \
                    aligned(4))) static const coord_elf_note coord_plugin_elf_note = {                                  \
         sizeof(COORD_NOTE_NAME),                                                                                       \
@@ -76,11 +76,28 @@ COORD_END_DECLS
         COORD_NOTE_TYPE,                                                                                               \
         COORD_NOTE_NAME,                                                                                               \
         {COORD_PLUGIN_MAGIC, COORD_ABI_MAJOR, COORD_ABI_MINOR, sizeof(coord_plugin_descriptor)}};                      \
-    COORD_PLUGIN_LINKAGE COORD_API const coord_plugin_descriptor coord_plugin;                                         \
+    COORD_PLUGIN_LINKAGE COORD_API const coord_plugin_descriptor coord_plugin;
+
+/* Defines `coord_plugin` and the note; the arguments are members of coord_plugin_descriptor from `name` on. */
+#define COORD_PLUGIN(...)                                                                                              \
+    COORD_PLUGIN_NOTE                                                                                                  \
     const coord_plugin_descriptor coord_plugin = {.size = sizeof(coord_plugin_descriptor),                             \
                                                   .magic = COORD_PLUGIN_MAGIC,                                         \
                                                   .abi_major = COORD_ABI_MAJOR,                                        \
                                                   .abi_minor = COORD_ABI_MINOR,                                        \
                                                   __VA_ARGS__};
+
+/* The same for C++17, which has no designated initialisers. `steps` or `connectors` may be NULL. */
+#define COORD_PLUGIN_OF(name, version, licence, steps, connectors)                                                     \
+    COORD_PLUGIN_NOTE                                                                                                  \
+    const coord_plugin_descriptor coord_plugin = {sizeof(coord_plugin_descriptor),                                     \
+                                                  COORD_PLUGIN_MAGIC,                                                  \
+                                                  COORD_ABI_MAJOR,                                                     \
+                                                  COORD_ABI_MINOR,                                                     \
+                                                  name,                                                                \
+                                                  version,                                                             \
+                                                  licence,                                                             \
+                                                  steps,                                                               \
+                                                  connectors};
 
 #endif

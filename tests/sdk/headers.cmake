@@ -1,0 +1,18 @@
+# Every public header compiles alone, as C11 and as C++17, by each compiler, without warnings.
+#     cmake -D "COMPILERS=cc;clang" -D INCLUDE=FOLDER -P headers.cmake
+cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
+set(flags -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Werror -fsyntax-only -I${INCLUDE})
+file(GLOB headers RELATIVE ${INCLUDE} ${INCLUDE}/coordinator/*.h)
+if(NOT headers)
+  message(FATAL_ERROR "no headers in ${INCLUDE}")
+endif()
+foreach(compiler IN LISTS COMPILERS)
+  cxx_of(${compiler} cxx)
+  foreach(header IN LISTS headers)
+    set(flags_c ${flags})
+    list(REMOVE_ITEM flags_c -Wold-style-cast)
+    run(${INCLUDE} ${compiler} -std=c11 -x c ${flags_c} -Wstrict-prototypes -include ${header} /dev/null)
+    run(${INCLUDE} ${cxx} -std=c++17 -x c++ ${flags} -include ${header} /dev/null)
+  endforeach()
+endforeach()
