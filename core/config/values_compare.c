@@ -23,7 +23,7 @@ bool value_equal(const struct value *a, const struct value *b)
     case COORD_PARAM_ENUM:
         return a->integer == b->integer;
     case COORD_PARAM_NUMBER:
-        return memcmp(&a->number, &b->number, sizeof a->number) == 0;
+        return a->number == b->number;
     case COORD_PARAM_STRING_LIST:
     case COORD_PARAM_STRING_MAP:
         return a->count == b->count && equal_texts(a->items, b->items, a->count) &&

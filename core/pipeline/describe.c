@@ -32,7 +32,7 @@ static void write_scalar(const struct node *node, coord_json *json)
 }
 
 /* The tree's depth is bounded by whoever read it. */
-static void write_node(const struct node *node, coord_json *json) /* NOLINT(misc-no-recursion) */
+static void write_node(const struct node *node, coord_json *json)
 {
     if (node->kind == NODE_SCALAR) {
         write_scalar(node, json);

@@ -110,8 +110,8 @@ void service_free_generations(struct service *service);
 /* When `news` is readable: frees the generations that no worker is in any more. [main thread] */
 void service_tend(struct service *service);
 
-/* A worker's thread: opens, tells of it, runs, closes. The argument is the worker. */
-void *worker_main(void *worker);
+/* A worker's thread: opens, tells of it, runs, closes. `argument` is the worker. */
+void *worker_main(void *argument);
 /* Tells whoever starts the workers that one of them has opened, or why it could not. */
 void worker_report(struct service *service, bool opened, const struct buffer *reason);
 /* Sets the tasks that are posted to it. */

@@ -55,7 +55,9 @@ void reloads_deploy(long reactors)
 {
     snprintf(reloads.runtime, sizeof reloads.runtime, "  reactors: %ld", reactors);
     reloads.plan = (struct plan){.runtime = reloads.runtime,
-                                 .gateway = "  max_idle_conns_per_host: 10",
+                                 /* A machine that is busy is no request lost. */
+                                 .server = "  read_timeout: 170s",
+                                 .gateway = "  max_idle_conns_per_host: 10\n  connect_timeout: 170s\n  timeout: 170s",
                                  .steps = STEPS,
                                  .top = "log_level: 2",
                                  .pid_file = true,
