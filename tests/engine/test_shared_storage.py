@@ -59,9 +59,12 @@ def test_decode_finds_the_kv_of_prefill_and_the_client_sees_prefills_count(worke
     assert shared.metrics().series("llm_d_coordinator_prompt_token_mismatch_total") == []
 
 
-# The numbers that say what was cached; Messages takes them off the tokens that it counts as input.
-CACHED = re.compile(rb'("(?:cached_tokens|cache_read_input_tokens)":)[0-9]+')
-CACHED_OF_MESSAGES = re.compile(rb'("(?:cache_read_input_tokens|input_tokens)":)[0-9]+')
+def but_the_cached_count(api, answer):
+    """The bytes without what a rewritten count may change. In Messages it is a member that is put in where the engine leaves it
+    out, and it is taken off the tokens that count as input."""
+    if api.path == "/v1/messages":
+        return re.sub(rb'("input_tokens":)[0-9]+', rb"\1#", re.sub(rb',"cache_read_input_tokens":[0-9]+', b"", answer))
+    return re.sub(rb'("cached_tokens":)[0-9]+', rb"\1#", answer)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -73,11 +76,9 @@ def test_every_byte_but_the_cached_count_is_decodes(workers, tap, tapped, api, s
     ours = wire.post(tapped.url, api.path, body)
     until(lambda: hits(workers) > before)
     (decode,) = [leg for leg in tap.take() if leg.phase == "decode"]
-    numbers = CACHED_OF_MESSAGES if api.path == "/v1/messages" else CACHED
 
-    assert numbers.search(decode.answer)
     assert ours.body != decode.answer  # decode counted a hit, prefill none
-    assert numbers.sub(rb"\1#", ours.body) == numbers.sub(rb"\1#", decode.answer)
+    assert but_the_cached_count(api, ours.body) == but_the_cached_count(api, decode.answer)
 
 
 def cached(usage):
