@@ -208,6 +208,14 @@ static void wait_for_step(coord_kit *kit, const struct trial *trial, const char 
             return;
 }
 
+static void hold_leg(coord_kit *kit, size_t leg, enum hold hold)
+{
+    pthread_mutex_lock(&kit->lock);
+    kit->held_leg = leg;
+    kit->hold = hold;
+    pthread_mutex_unlock(&kit->lock);
+}
+
 /* The client leaves as soon as the step has begun, wherever it is by then. */
 static const char *leave_soon(coord_kit *kit, const struct trial *trial)
 {
@@ -215,6 +223,7 @@ static const char *leave_soon(coord_kit *kit, const struct trial *trial)
     char id[TRIAL_ID];
     int64_t left_ns;
 
+    hold_leg(kit, 0, HOLD_NONE);
     client = trial_send(kit, trial, id);
     if (!client)
         return trial_does_not_work("the request cannot be sent");
@@ -235,10 +244,7 @@ static const char *leave_in(coord_kit *kit, const struct trial *trial, size_t in
     char id[TRIAL_ID], leg[256];
     int64_t left_ns;
 
-    pthread_mutex_lock(&kit->lock);
-    kit->held_leg = before + index;
-    kit->hold = hold;
-    pthread_mutex_unlock(&kit->lock);
+    hold_leg(kit, before + index, hold);
     client = trial_send(kit, trial, id);
     if (!client)
         return trial_does_not_work("the request cannot be sent");

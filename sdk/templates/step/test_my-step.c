@@ -12,12 +12,12 @@ static const char yaml[] = "pipeline:\n"
                            "    - {type: my-step, params: {model: mine, words: \"Good \\\"day\\\"!\"}}\n"
                            "    - {type: decode}\n";
 
+static const coord_plugin_descriptor *const plugins[] = {&coord_plugin, NULL};
+
 static coord_kit *start(const char *configuration)
 {
     return coord_kit_start(
-        &(coord_kit_options){.size = sizeof(coord_kit_options),
-                             .yaml = configuration,
-                             .plugins = (const coord_plugin_descriptor *const[]){&coord_plugin, NULL}});
+        &(coord_kit_options){.size = sizeof(coord_kit_options), .yaml = configuration, .plugins = plugins});
 }
 
 static coord_kit *started(void)
@@ -81,12 +81,24 @@ static void words_that_are_too_long_are_an_error_at_the_start(void)
     assert(strstr(coord_kit_problem(), "too long"));
 }
 
+/* Leaks, a step that blocks or does not notice that the client has left, each allocation that fails. */
+static void no_fault_is_found(void)
+{
+    static const coord_kit_options options = {.size = sizeof options, .yaml = yaml, .plugins = plugins};
+    static const coord_kit_request request = {.target = "/v1/chat/completions",
+                                              .body = COORD_SLICE("{\"model\":\"mine\",\"messages\":[]}")};
+
+    assert(!coord_kit_find_fault(
+        &(coord_kit_trial){.size = sizeof(coord_kit_trial), .options = &options, .request = &request}));
+}
+
 int main(void)
 {
     its_model_is_answered_and_no_worker_is_asked();
     a_stream_of_its_model_is_refused();
     other_models_go_on_to_the_worker_as_they_came();
     words_that_are_too_long_are_an_error_at_the_start();
-    printf("my-step: 4 tests passed\n");
+    no_fault_is_found();
+    printf("my-step: 5 tests passed\n");
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define HELLO_YAML                                                                                                     \
     "pipeline: {steps: [{type: hello, id: greeter, params: {policy: \"http://policy.kit\"}}, {type: decode}]}"
@@ -105,6 +106,22 @@ static void the_healthy_steps_have_no_fault(void **state)
     (void)state;
     assert_null(coord_kit_find_fault(trial_of_file("example-hello", HELLO_YAML, &chat)));
     assert_null(coord_kit_find_fault(trial_of_file("example-shout", SHOUT_YAML, &stream)));
+}
+
+/* A step that returns at once leaves nothing to wait for: no leg of the last request is held, however patient the kit is. */
+static void a_step_that_returns_at_once_is_not_waited_for(void **state)
+{
+    coord_kit_options options = *trial_of_file("example-shout", SHOUT_YAML, &stream)->options;
+    coord_kit_trial trial = *trial_of_file("example-shout", SHOUT_YAML, &stream);
+    struct timespec began, ended;
+
+    (void)state;
+    options.patience_ns = INT64_C(300000) * COORD_KIT_MS;
+    trial.options = &options;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    assert_null(coord_kit_find_uncancelled(&trial));
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    assert_true(ended.tv_sec - began.tv_sec < 150);
 }
 
 static void a_step_that_is_linked_in_is_searched_too(void **state)
@@ -218,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_broken_step_is_found_and_named),
         cmocka_unit_test(the_healthy_steps_have_no_fault),
+        cmocka_unit_test(a_step_that_returns_at_once_is_not_waited_for),
         cmocka_unit_test(a_step_that_is_linked_in_is_searched_too),
         cmocka_unit_test(a_writer_that_breaks_at_a_split_is_found_with_the_place),
         cmocka_unit_test(a_writer_that_holds_bytes_at_the_end_is_found),
