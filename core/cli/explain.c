@@ -146,7 +146,7 @@ static int rehearse(struct loaded *loaded, struct rehearsal *rehearsal, const st
 
 static int load_and_rehearse(const struct arguments *arguments, const struct asked *asked)
 {
-    struct rehearsal rehearsal = {0};
+    struct rehearsal rehearsal = {.answer.fd = -1};
     struct loaded loaded;
     int code = USAGE;
 

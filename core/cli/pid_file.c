@@ -7,12 +7,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { ATTEMPTS = 100, PATIENT_ATTEMPTS = 5, PATH_ROOM = 4096, ANSWER_LIMIT = 1 << 20 };
+enum { ATTEMPTS = 100, PATH_ROOM = 4096, ANSWER_LIMIT = 1 << 20 };
 
 static const char *const STATES[] = {
     [RELOAD_NONE] = "none",       [RELOAD_BEGUN] = "begun",   [RELOAD_APPLIED] = "applied",
@@ -32,6 +30,31 @@ static bool refuse(struct buffer *reason, const char *path, const char *why)
     if (!buffer_printf(reason, "the process id cannot be written to --pid-file %s: %s", path, why))
         reason->size = 0;
     return false;
+}
+
+/* ---- Locks ---- */
+
+/* Locks of bytes, which belong to the open file and end with it, and which can be asked for without being taken. */
+enum {
+    OWNERS_BYTE = 0, /* locked by whoever serves, for as long as it does */
+    TAKERS_BYTE = 1  /* by whoever takes a stale file over, for the moment that it needs */
+};
+
+static bool lock_byte(int fd, int byte, int command)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+    while (fcntl(fd, command, &lock) != 0)
+        if (errno != EINTR)
+            return false;
+    return true;
+}
+
+static bool is_owned(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = OWNERS_BYTE, .l_len = 1};
+
+    return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 /* ---- Taking it ---- */
@@ -63,7 +86,7 @@ static int make(const char *path, char made[PATH_ROOM])
     fd = mkostemp(made, O_CLOEXEC);
     if (fd < 0)
         return -1;
-    if (fchmod(fd, 0644) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && write(fd, text, (size_t)size) == size)
+    if (fchmod(fd, 0644) == 0 && lock_byte(fd, OWNERS_BYTE, F_OFD_SETLK) && write(fd, text, (size_t)size) == size)
         return fd;
     size = errno;
     close(fd);
@@ -82,19 +105,18 @@ static bool is_at(int fd, const char *path)
 
 enum outcome { TAKEN, AGAIN, REFUSED };
 
-static void pause_a_little(void) { nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); }
-
-/* Somebody's file is there: ours takes its place when nobody holds it. Whoever looks at it holds it, too, for a moment. */
-static enum outcome replace(const char *made, const char *path, bool patient, struct buffer *reason)
+/* Somebody's file is there: ours takes its place when nobody owns it. */
+static enum outcome replace(const char *made, const char *path, struct buffer *reason)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     enum outcome outcome = AGAIN;
 
     if (fd < 0)
         return errno == ENOENT ? AGAIN : (refuse(reason, path, strerror(errno)), REFUSED);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && patient) {
-        pause_a_little();
-    } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!lock_byte(fd, TAKERS_BYTE, F_OFD_SETLKW)) {
+        refuse(reason, path, strerror(errno));
+        outcome = REFUSED;
+    } else if (is_owned(fd)) {
         if (!buffer_printf(reason,
                            "--pid-file %s belongs to a coordinator that runs, process %ld: end it, or give this one "
                            "another file",
@@ -108,12 +130,12 @@ static enum outcome replace(const char *made, const char *path, bool patient, st
     return outcome;
 }
 
-static enum outcome place(const char *made, const char *path, bool patient, struct buffer *reason)
+static enum outcome place(const char *made, const char *path, struct buffer *reason)
 {
     if (link(made, path) == 0)
         return TAKEN;
     if (errno == EEXIST)
-        return replace(made, path, patient, reason);
+        return replace(made, path, reason);
     refuse(reason, path, strerror(errno));
     return REFUSED;
 }
@@ -127,7 +149,7 @@ bool pid_file_take(struct pid_file *file, const char *path, struct buffer *reaso
     if (file->fd < 0)
         return refuse(reason, path, strerror(errno));
     for (int i = 0; i < ATTEMPTS && outcome == AGAIN; i++)
-        outcome = place(made, path, i < PATIENT_ATTEMPTS, reason);
+        outcome = place(made, path, reason);
     unlink(made); /* gone already if it was renamed */
     if (outcome == TAKEN) {
         if (beside(answers, path, ".reload"))
@@ -164,7 +186,7 @@ long pid_file_process(const char *path, struct buffer *reason)
         said = buffer_printf(reason, "%s: %s", path, strerror(errno));
     } else if (number == 0) {
         said = buffer_printf(reason, "%s: is no pid file", path);
-    } else if (flock(fd, LOCK_SH | LOCK_NB) == 0) { /* whoever serves has it locked */
+    } else if (!is_owned(fd)) {
         said =
             buffer_printf(reason, "%s: is stale: the coordinator that wrote it, process %ld, has ended", path, number);
         number = 0;

@@ -1,7 +1,7 @@
 /*
  * The file of `serve --pid-file`, and the one beside it in which reloads are answered.
  *
- * The pid file is there, whole, from before the service starts until it has ended. Whoever serves holds a lock on it (flock), so that a
+ * The pid file is there, whole, from before the service starts until it has ended. Whoever serves holds a lock on its first byte (fcntl), so that a
  * file that a dead process left is told from one in use whatever process has that number now. The answers' file has the
  * same name with ".reload" behind it; it is replaced as a whole, before each reload and after it.
  * Thread: main thread.

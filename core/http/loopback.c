@@ -128,15 +128,29 @@ enum loopback_outcome loopback_run(uint16_t port, coord_slice request, int64_t l
     struct talk talk = {.fd = connect_to(port), .unsent = request};
     enum loopback_outcome outcome;
 
-    *answer = (struct loopback_answer){0};
+    *answer = (struct loopback_answer){.fd = -1};
     if (talk.fd < 0)
         return LOOPBACK_BROKEN;
     outcome = talk_until(&talk, clock_ns() + limit_ns);
-    close(talk.fd);
+    if (outcome == LOOPBACK_TIMEOUT)
+        answer->fd = talk.fd;
+    else
+        close(talk.fd);
     if (!take_apart(buffer_slice(&talk.raw), arena, answer))
         outcome = LOOPBACK_BROKEN;
     buffer_release(&talk.raw);
     return outcome;
 }
 
-void loopback_release(struct loopback_answer *answer) { buffer_release(&answer->body); }
+void loopback_hang_up(struct loopback_answer *answer)
+{
+    if (answer->fd >= 0)
+        close(answer->fd);
+    answer->fd = -1;
+}
+
+void loopback_release(struct loopback_answer *answer)
+{
+    loopback_hang_up(answer);
+    buffer_release(&answer->body);
+}

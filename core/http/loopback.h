@@ -14,16 +14,19 @@ struct loopback_answer {
     int32_t status; /* 0: there was none */
     struct headers headers;
     struct buffer body; /* without framing */
+    int fd;             /* the connection, still open after LOOPBACK_TIMEOUT; else -1 */
 };
 
 enum loopback_outcome { LOOPBACK_DONE, LOOPBACK_TIMEOUT, LOOPBACK_BROKEN /* no connection, or memory is short */ };
 
 /*
  * Sends `request`, which asks for the connection to be closed, to 127.0.0.1:`port` and reads until the end. `answer` gets what
- * came, its fields in the arena; loopback_release frees the rest.
+ * came, its fields in the arena; loopback_release frees the rest. When the limit has passed, the connection stays, so that the server
+ * goes on with what it is at, until loopback_hang_up.
  */
 enum loopback_outcome loopback_run(uint16_t port, coord_slice request, int64_t limit_ns, struct arena *arena,
                                    struct loopback_answer *answer);
+void loopback_hang_up(struct loopback_answer *answer);
 void loopback_release(struct loopback_answer *answer);
 
 #endif

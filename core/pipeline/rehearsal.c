@@ -196,6 +196,7 @@ bool rehearsal_run(struct rehearsal *rehearsal, struct generation *generation_ta
     outcome = ask(rehearsal, input, &received);
     if (outcome == LOOPBACK_TIMEOUT)
         note_stuck(rehearsal);
+    loopback_hang_up(&rehearsal->answer);
     began_ns = clock_ns();
     drained = service_drain(&rehearsal->service, -1) && clock_ns() - began_ns < LIMIT_NS;
     close_record(rehearsal);
