@@ -74,7 +74,7 @@ static void write_required_keys(coord_json *json, struct keys keys)
 
 static void write_ref(coord_json *json, const char *definition)
 {
-    char ref[NAME_MAX_SIZE];
+    char ref[sizeof "#/$defs/" + NAME_MAX_SIZE];
 
     snprintf(ref, sizeof ref, "#/$defs/%s", definition);
     schema_text(json, "$ref", ref);
