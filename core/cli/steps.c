@@ -1,5 +1,6 @@
 /* `coordinator steps [NAME] [--json]`: what is loaded, and what it can be configured with. */
 #include "cli/load.h"
+#include "config/convert.h"
 
 #include <coordinator/document.h>
 
@@ -33,13 +34,6 @@ static struct listed of_connector(const struct connector_kind *kind)
 }
 
 static const char *or_empty(const char *text) { return text ? text : ""; }
-
-static bool has_limits(const coord_param *param)
-{
-    return !(param->flags & COORD_PARAM_NO_LIMITS) && param->minimum < param->maximum &&
-           (param->type == COORD_PARAM_INT || param->type == COORD_PARAM_NUMBER ||
-            param->type == COORD_PARAM_DURATION || param->type == COORD_PARAM_SIZE);
-}
 
 static void json_text(coord_json *json, const char *key, const char *text)
 {
@@ -203,10 +197,8 @@ int cli_steps(const struct arguments *arguments)
     size_t count = 0;
     bool good;
 
-    if (arguments->rest_count > 1) {
-        fprintf(stderr, "usage: coordinator steps [NAME] [--json] [--config FILE]\n");
-        return 2;
-    }
+    if (arguments->rest_count > 1)
+        return cli_misused("steps");
     good = load_types(&registry, arguments, true, &complaints);
     if (good)
         count = arguments->json ? print_json(&registry, name)
