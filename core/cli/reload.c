@@ -89,10 +89,8 @@ int cli_reload(const struct arguments *arguments)
     int code;
 
     if (!arguments->pid_file || arguments->rest_count > 0 ||
-        (arguments->timeout && (!parse_duration(coord_slice_of(arguments->timeout), &timeout_ns) || timeout_ns < 0))) {
-        fprintf(stderr, "usage: coordinator reload --pid-file FILE [--timeout DURATION]\n");
-        return 2;
-    }
+        (arguments->timeout && (!parse_duration(coord_slice_of(arguments->timeout), &timeout_ns) || timeout_ns < 0)))
+        return cli_misused("reload");
     code = reload(arguments->pid_file, timeout_ns, &answer, &reason);
     buffer_release(&answer.text);
     buffer_release(&reason);

@@ -141,10 +141,8 @@ int cli_serve(const struct arguments *arguments)
     struct loaded loaded;
     int code;
 
-    if (!arguments->config || arguments->rest_count > 0) {
-        fprintf(stderr, "usage: coordinator serve --config FILE\n");
-        return 2;
-    }
+    if (!arguments->config || arguments->rest_count > 0)
+        return cli_misused("serve");
     if (!take_signals(&serving)) {
         fprintf(stderr, "coordinator: signals cannot be waited for: %s\n", strerror(errno));
         return 1;

@@ -134,7 +134,7 @@ static void exit_codes_are_as_documented(void **state)
         {0, {program, "check", "--config", warned, "--allow-unknown-keys"}, "nonsense"},
         {1, {program, "serve", "--config", bad}, "bad.yaml:1:"},
         {1, {program, "serve", "--config", out}, "missing.yaml"},
-        {2, {program, "serve"}, "usage"},
+        {2, {program, "serve"}, "usage: coordinator serve --config FILE [--pid-file FILE]"},
         {2, {program, "nonsense"}, "nonsense"},
         {2, {program, "serve", "--nonsense"}, "--nonsense"},
         {2, {program}, "coordinator"},
