@@ -1,6 +1,7 @@
 /* `coordinator reload`: asks a coordinator that runs to load its configuration anew, and waits for what comes of it. */
 #include "cli/load.h"
 #include "cli/pid_file.h"
+#include "runtime/clock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,14 +15,6 @@ static int fail(const struct buffer *reason)
 {
     fprintf(stderr, "coordinator: not reloaded: %.*s\n", COORD_FMT(buffer_slice(reason)));
     return 1;
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static int finish(const struct reload_answer *answer)
@@ -46,7 +39,7 @@ static bool is_ours(const struct reload_answer *answer, unsigned wanted)
 static int wait_for(const char *path, unsigned wanted, int64_t timeout_ns, struct reload_answer *answer,
                     struct buffer *reason)
 {
-    int64_t until = now_ns() + timeout_ns;
+    int64_t until = clock_ns() + timeout_ns;
     bool said;
 
     for (;;) {
@@ -57,7 +50,7 @@ static int wait_for(const char *path, unsigned wanted, int64_t timeout_ns, struc
             return finish(answer);
         if (!lives)
             return fail(reason);
-        if (now_ns() >= until)
+        if (clock_ns() >= until)
             break;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }

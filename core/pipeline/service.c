@@ -4,10 +4,10 @@
 #include "http/listen.h"
 #include "pipeline/lingering.h"
 #include "pipeline/request.h"
+#include "runtime/clock.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -227,14 +227,6 @@ coord_status service_start(struct service *service, struct generation *generatio
 }
 
 /* ---- Ending ---- */
-
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* What poll(2) takes of the time that is left; of a very long time it has to be asked again. */
 static int left_ms(int64_t since_ns, int64_t timeout_ns)

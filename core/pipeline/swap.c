@@ -3,10 +3,10 @@
  * A generation that is not for new requests any more stays in the list until its last worker is done with it. */
 #include "pipeline/worker.h"
 
+#include "runtime/clock.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -15,13 +15,7 @@
 
 enum { PATIENCE_S = 30 /* a reactor that a step blocks for so long is left out of account */ };
 
-static int64_t clock_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+static int64_t clock_ms(void) { return clock_ns() / 1000000; }
 
 void service_limit(struct service *service, const struct settings *settings)
 {
