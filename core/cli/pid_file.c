@@ -163,7 +163,7 @@ long pid_file_process(const char *path, struct buffer *reason)
     if (fd < 0) {
         said = buffer_printf(reason, "%s: %s", path, strerror(errno));
     } else if (number == 0) {
-        said = buffer_printf(reason, "%s: is no pid file", path);
+        said = buffer_printf(reason, "%s: is no pid file: name the one of `serve --pid-file`", path);
     } else if (flock(fd, LOCK_SH | LOCK_NB) == 0) { /* whoever serves has it locked */
         said =
             buffer_printf(reason, "%s: is stale: the coordinator that wrote it, process %ld, has ended", path, number);
