@@ -44,8 +44,8 @@ typedef struct coord_kit_writer {
 typedef struct coord_kit_options {
     uint32_t size;     /* sizeof(coord_kit_options) */
     uint32_t reactors; /* 0: 1 */
-    const char *
-        yaml; /* as for `coordinator serve`; listeners are the kit's business. NULL: `decode`, after `kit-writer` if there is one */
+    /* As for `coordinator serve`; listeners are the kit's business. NULL: `decode`, after `kit-writer` if there is one. */
+    const char *yaml;
     const coord_plugin_descriptor *const *plugins; /* linked into the test; NULL-terminated, or NULL */
     const char *const *plugin_files;               /* .so files; NULL-terminated, or NULL */
     const char *const
