@@ -40,7 +40,6 @@ static int wait_for(const char *path, unsigned wanted, int64_t timeout_ns, struc
                     struct buffer *reason)
 {
     int64_t until = clock_ns() + timeout_ns;
-    bool said;
 
     for (;;) {
         bool lives = pid_file_process(path, reason) != 0; /* before the answer, which may be its last */
@@ -54,22 +53,20 @@ static int wait_for(const char *path, unsigned wanted, int64_t timeout_ns, struc
             break;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
-    said = buffer_append_text(reason,
-                              "the coordinator did not answer in time (--timeout); it may still do so: see its log");
-    return said ? fail(reason) : 1;
+    buffer_explain(reason, "the coordinator did not answer in time (--timeout); it may still do so: see its log");
+    return fail(reason);
 }
 
 static int reload(const char *path, int64_t timeout_ns, struct reload_answer *answer, struct buffer *reason)
 {
     long process = pid_file_process(path, reason);
-    bool said;
 
     if (process == 0)
         return fail(reason);
     reload_answer_read(path, answer);
     if (kill((pid_t)process, SIGHUP) != 0) {
-        said = buffer_printf(reason, "process %ld takes no signal: %s", process, strerror(errno));
-        return said ? fail(reason) : 1;
+        buffer_explain(reason, "process %ld takes no signal: %s", process, strerror(errno));
+        return fail(reason);
     }
     return wait_for(path, answer->number + 1, timeout_ns, answer, reason);
 }

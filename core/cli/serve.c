@@ -95,11 +95,7 @@ static bool prepare(struct serving *serving, struct loaded *loaded, struct buffe
 
     if (path && !pid_file_take(&serving->pid_file, path, reason))
         return false;
-    if (fixed_keys_keep(&serving->fixed, loaded->generation->settings))
-        return true;
-    if (!buffer_append_text(reason, "memory is short"))
-        reason->size = 0;
-    return false;
+    return fixed_keys_keep(&serving->fixed, loaded->generation->settings) || buffer_explain(reason, "memory is short");
 }
 
 static void log_failure(const struct buffer *reason)

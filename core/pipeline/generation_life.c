@@ -89,13 +89,6 @@ bool generation_start(struct generation *generation, struct complaints *complain
     return true;
 }
 
-/* A message that does not fit is cut: nothing else is lost. */
-static void complete_reason(struct buffer *reason, coord_slice what, coord_slice why)
-{
-    if (!buffer_printf(reason, "%.*s: %.*s", COORD_FMT(what), COORD_FMT(why)))
-        reason->size = 0;
-}
-
 static bool open_upstreams(struct generation *generation, struct client *client, struct generation_local *local,
                            struct buffer *reason)
 {
@@ -103,10 +96,8 @@ static bool open_upstreams(struct generation *generation, struct client *client,
         const char *why = "memory is short";
 
         local->upstreams[upstream->index] = upstream_open(client, &upstream->options, &why);
-        if (!local->upstreams[upstream->index]) {
-            complete_reason(reason, upstream->options.url, coord_slice_of(why));
-            return false;
-        }
+        if (!local->upstreams[upstream->index])
+            return buffer_explain(reason, "%.*s: %s", COORD_FMT(upstream->options.url), why);
     }
     return true;
 }
@@ -129,8 +120,8 @@ static bool thread_start(const struct step *step, void **local, struct buffer *r
 
     running_set(before);
     if (failed)
-        complete_reason(reason, coord_slice_of(step->id),
-                        error_message(&error, "thread_start failed without saying why"));
+        buffer_explain(reason, "%s: %.*s", step->id,
+                       COORD_FMT(error_message(&error, "thread_start failed without saying why")));
     error_release(&error);
     return !failed;
 }

@@ -21,13 +21,6 @@
 
 enum { MS = 1000000, OFFLOAD_QUEUE = 1024, LAST_WORDS_MS = 1000, UNWINDING_MS = 3000 };
 
-static bool fail(struct buffer *reason, const char *what, const char *why)
-{
-    if (!buffer_printf(reason, "%s: %s", what, why))
-        reason->size = 0;
-    return false;
-}
-
 /* ---- Starting ---- */
 
 static unsigned count_cores(void)
@@ -133,7 +126,7 @@ static bool start_thread(struct worker *worker)
     worker->running = error == 0;
     if (worker->running)
         return true;
-    fail(&reason, "a worker's thread does not start", strerror(error));
+    buffer_explain(&reason, "a worker's thread does not start: %s", strerror(error));
     worker_report(worker->service, false, &reason);
     buffer_release(&reason);
     return false;
@@ -209,18 +202,15 @@ coord_status service_start(struct service *service, struct generation *generatio
     fiber_crash_install();
     service->offload = offload_new((unsigned)settings->runtime.offload_threads, OFFLOAD_QUEUE);
     if (service->ended < 0 || service->news < 0 || !service->offload || !make_workers(service))
-        return fail(reason, "the service does not start", "memory or descriptors are short"), COORD_FAIL;
+        return buffer_explain(reason, "the service does not start: memory or descriptors are short"), COORD_FAIL;
     worker_prepare(service, generation_take);
     if (!open_tls(service, reason) || !listen_all(service, reason))
         return COORD_FAIL;
     service_count_generation(service, generation_take, 1);
-    if (!start_threads(service)) {
-        if (!buffer_append_slice(reason, buffer_slice(&service->reason)))
-            reason->size = 0;
-        return COORD_FAIL;
-    }
+    if (!start_threads(service))
+        return buffer_explain(reason, "%.*s", COORD_FMT(buffer_slice(&service->reason))), COORD_FAIL;
     if (!start_watchdog(service))
-        return fail(reason, "the watchdog does not start", "no thread or memory for it"), COORD_FAIL;
+        return buffer_explain(reason, "the watchdog does not start: no thread or memory for it"), COORD_FAIL;
     atomic_store(&service->ready, true);
     log_start(service);
     return COORD_OK;

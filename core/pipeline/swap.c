@@ -108,18 +108,14 @@ static void abandon(struct service *service, struct generation *generation)
 static coord_status explain(struct service *service, struct generation *generation, enum waited waited,
                             struct buffer *reason)
 {
-    bool said = true;
-
     pthread_mutex_lock(&service->lock);
     if (waited == ENDING)
-        said = buffer_append_text(reason, "the process is to end");
+        buffer_explain(reason, "the process is to end");
     else if (waited == TIMED_OUT)
-        said = buffer_printf(reason, "a reactor did not take it within %d s: a step blocks it", PATIENCE_S);
+        buffer_explain(reason, "a reactor did not take it within %d s: a step blocks it", PATIENCE_S);
     else
-        said = buffer_append_slice(reason, buffer_slice(&generation->refusal));
+        buffer_explain(reason, "%.*s", COORD_FMT(buffer_slice(&generation->refusal)));
     pthread_mutex_unlock(&service->lock);
-    if (!said)
-        buffer_clear(reason, 0);
     return waited == ENDING ? COORD_CANCELLED : COORD_FAIL;
 }
 
