@@ -41,6 +41,7 @@ typedef struct coord_kit_writer {
     void *(*make)(coord_request *request); /* its state, freed by the writer's `free`; NULL: it has none */
 } coord_kit_writer;
 
+/* What it is started with. */
 typedef struct coord_kit_options {
     uint32_t size;     /* sizeof(coord_kit_options) */
     uint32_t reactors; /* 0: 1 */
