@@ -96,13 +96,24 @@ static void json_type(coord_json *json, const struct listed *listed)
     coord_json_close(json);
 }
 
+/* The largest and the smallest number are no limit. */
+static void print_limits(const coord_param *param)
+{
+    struct limit_text least = print_limit(param, param->minimum), most = print_limit(param, param->maximum);
+    bool below = param->minimum != INT64_MIN, above = param->maximum != INT64_MAX;
+
+    if (below && above)
+        printf(", %s to %s", least.text, most.text);
+    else if (below)
+        printf(", at least %s", least.text);
+    else if (above)
+        printf(", at most %s", most.text);
+}
+
 static void print_range(const coord_param *param)
 {
-    double unit = param->type == COORD_PARAM_DURATION ? 1e9 : 1;
-    const char *suffix = param->type == COORD_PARAM_DURATION ? "s" : "";
-
     if (has_limits(param))
-        printf(", %g%s to %g%s", (double)param->minimum / unit, suffix, (double)param->maximum / unit, suffix);
+        print_limits(param);
     for (size_t i = 0; param->choices && param->choices[i]; i++)
         printf("%s%s", i ? " | " : ": ", param->choices[i]);
 }

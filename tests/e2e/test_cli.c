@@ -144,6 +144,8 @@ static void exit_codes_are_as_documented(void **state)
         {0, {program, "--version"}, "ABI"},
         {0, {program, "steps"}, "kv-shared-storage"},
         {0, {program, "steps", "prefill"}, "kv_connector"},
+        {0, {program, "steps", "render"}, "timeout (duration, at least 0s)"},
+        {0, {program, "steps", "render"}, "max_idle_conns_per_host (int, 0 to 65536)"},
         {0, {program, "steps", "prefill", "--json"}, "\"default\""},
         {0, {program, "schema"}, "https://json-schema.org/draft/2020-12/schema"},
         {2, {program, "schema", "decode"}, "usage"},
