@@ -21,10 +21,8 @@ int cli_check(const struct arguments *arguments)
     struct loaded loaded;
     int code;
 
-    if (!arguments->config || arguments->rest_count > 0) {
-        fprintf(stderr, "usage: coordinator check --config FILE [--explain]\n");
-        return 2;
-    }
+    if (!arguments->config || arguments->rest_count > 0)
+        return cli_misused("check");
     curl_global_init(CURL_GLOBAL_DEFAULT);
     load_all(&loaded, arguments);
     fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&loaded.complaints.text)));

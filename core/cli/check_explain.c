@@ -1,26 +1,9 @@
-/*
- * See check_explain.h.
- *
- * Output is collected in a struct page, whose `good` turns false once and stays so: one look at the end tells.
- */
+/* See check_explain.h. */
 #include "cli/check_explain.h"
 
+#include "cli/page.h"
 #include "config/conditions.h"
 #include "pipeline/imports.h"
-
-struct page {
-    struct buffer *out;
-    bool good;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct page *page, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    page->good = page->good && buffer_vprintf(page->out, format, arguments);
-    va_end(arguments);
-}
 
 /* FILE:LINE, or which variable or flag. */
 static void put_place(struct page *page, struct position at)

@@ -54,6 +54,12 @@ static const struct cli_command *find(const char *name)
     return NULL;
 }
 
+int cli_misused(const char *name)
+{
+    fprintf(stderr, "usage: coordinator %s\n", find(name)->usage);
+    return 2;
+}
+
 int coord_main(int argc, char **argv)
 {
     const struct cli_command *command;

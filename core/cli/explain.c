@@ -9,7 +9,6 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { USAGE = 2, REFUSED = 1, MAX_HEADERS = 64 };
 
@@ -89,11 +88,6 @@ static bool read_body(const char *path, struct buffer *body)
 
 static bool read_all(const struct arguments *arguments, struct asked *asked)
 {
-    if (!arguments->config || !arguments->request || arguments->rest_count > 0)
-        return wrong(
-            "usage: coordinator explain --config FILE --request FILE [--path PATH] [--header 'NAME: VALUE']... "
-            "[--answers FILE] [--json]",
-            NULL);
     if (strcmp(arguments->config, "-") == 0 && strcmp(arguments->request, "-") == 0)
         return wrong("--config and --request cannot both come from standard input", NULL);
     return read_headers(arguments, asked) && read_path(arguments, asked) && read_body(arguments->request, &asked->body);
@@ -168,6 +162,8 @@ int cli_explain(const struct arguments *arguments)
     struct asked asked = {0};
     int code = USAGE;
 
+    if (!arguments->config || !arguments->request || arguments->rest_count > 0)
+        return cli_misused("explain");
     if (read_all(arguments, &asked)) {
         asked.input.body = buffer_slice(&asked.body);
         curl_global_init(CURL_GLOBAL_DEFAULT);

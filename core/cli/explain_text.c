@@ -1,24 +1,10 @@
 /*
  * See explain.h: the dry run for people. In a leg's body what was spliced stands between «…»; the rest is the client's, byte for
  * byte.
- *
- * Output is collected in a struct page, whose `good` turns false once and stays so: one look at the end tells.
  */
 #include "cli/explain.h"
 
-struct page {
-    struct buffer *out;
-    bool good;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct page *page, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    page->good = page->good && buffer_vprintf(page->out, format, arguments);
-    va_end(arguments);
-}
+#include "cli/page.h"
 
 static void put_slice(struct page *page, coord_slice text)
 {

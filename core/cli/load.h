@@ -63,6 +63,9 @@ struct cli_command {
     int (*run)(const struct arguments *arguments);
 };
 
+/* Prints how that subcommand is used to standard error. Returns the exit code of wrong usage, 2. */
+int cli_misused(const char *name);
+
 int cli_serve(const struct arguments *arguments);
 int cli_reload(const struct arguments *arguments);
 int cli_check(const struct arguments *arguments);

@@ -170,11 +170,8 @@ int cli_new_step(const struct arguments *arguments)
 {
     struct making making = {.kind = arguments->kind ? arguments->kind : kinds[0]};
 
-    if (arguments->rest_count != 1) {
-        fprintf(stderr,
-                "usage: coordinator new-step NAME [--kind step|writer|kv-connector|ec-connector] [--dir FOLDER]\n");
-        return 2;
-    }
+    if (arguments->rest_count != 1)
+        return cli_misused("new-step");
     making.name = arguments->rest[0];
     if (!is_kind(making.kind)) {
         fprintf(stderr, "coordinator: there is no kind \"%s\"; kinds are step, writer, kv-connector, ec-connector\n",

@@ -27,9 +27,7 @@ static bool beside(char room[PATH_ROOM], const char *path, const char *suffix)
 
 static bool refuse(struct buffer *reason, const char *path, const char *why)
 {
-    if (!buffer_printf(reason, "the process id cannot be written to --pid-file %s: %s", path, why))
-        reason->size = 0;
-    return false;
+    return buffer_explain(reason, "the process id cannot be written to --pid-file %s: %s", path, why);
 }
 
 /* ---- Locks ---- */
@@ -117,11 +115,10 @@ static enum outcome replace(const char *made, const char *path, struct buffer *r
         refuse(reason, path, strerror(errno));
         outcome = REFUSED;
     } else if (is_owned(fd)) {
-        if (!buffer_printf(reason,
-                           "--pid-file %s belongs to a coordinator that runs, process %ld: end it, or give this one "
-                           "another file",
-                           path, read_number(fd)))
-            reason->size = 0;
+        buffer_explain(
+            reason,
+            "--pid-file %s belongs to a coordinator that runs, process %ld: end it, or give this one another file",
+            path, read_number(fd));
         outcome = REFUSED;
     } else if (is_at(fd, path)) { /* else another was faster */
         outcome = rename(made, path) == 0 ? TAKEN : (refuse(reason, path, strerror(errno)), REFUSED);
@@ -180,21 +177,17 @@ long pid_file_process(const char *path, struct buffer *reason)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     long number = fd < 0 ? 0 : read_number(fd);
-    bool said = true;
 
     if (fd < 0) {
-        said = buffer_printf(reason, "%s: %s", path, strerror(errno));
+        buffer_explain(reason, "%s: %s", path, strerror(errno));
     } else if (number == 0) {
-        said = buffer_printf(reason, "%s: is no pid file", path);
+        buffer_explain(reason, "%s: is no pid file: name the one of `serve --pid-file`", path);
     } else if (!is_owned(fd)) {
-        said =
-            buffer_printf(reason, "%s: is stale: the coordinator that wrote it, process %ld, has ended", path, number);
+        buffer_explain(reason, "%s: is stale: the coordinator that wrote it, process %ld, has ended", path, number);
         number = 0;
     }
     if (fd >= 0)
         close(fd);
-    if (!said)
-        reason->size = 0;
     return number;
 }
 

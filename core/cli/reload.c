@@ -1,6 +1,7 @@
 /* `coordinator reload`: asks a coordinator that runs to load its configuration anew, and waits for what comes of it. */
 #include "cli/load.h"
 #include "cli/pid_file.h"
+#include "runtime/clock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,14 +15,6 @@ static int fail(const struct buffer *reason)
 {
     fprintf(stderr, "coordinator: not reloaded: %.*s\n", COORD_FMT(buffer_slice(reason)));
     return 1;
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static int finish(const struct reload_answer *answer)
@@ -46,8 +39,7 @@ static bool is_ours(const struct reload_answer *answer, unsigned wanted)
 static int wait_for(const char *path, unsigned wanted, int64_t timeout_ns, struct reload_answer *answer,
                     struct buffer *reason)
 {
-    int64_t until = now_ns() + timeout_ns;
-    bool said;
+    int64_t until = clock_ns() + timeout_ns;
 
     for (;;) {
         bool lives = pid_file_process(path, reason) != 0; /* before the answer, which may be its last */
@@ -57,26 +49,24 @@ static int wait_for(const char *path, unsigned wanted, int64_t timeout_ns, struc
             return finish(answer);
         if (!lives)
             return fail(reason);
-        if (now_ns() >= until)
+        if (clock_ns() >= until)
             break;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
-    said = buffer_append_text(reason,
-                              "the coordinator did not answer in time (--timeout); it may still do so: see its log");
-    return said ? fail(reason) : 1;
+    buffer_explain(reason, "the coordinator did not answer in time (--timeout); it may still do so: see its log");
+    return fail(reason);
 }
 
 static int reload(const char *path, int64_t timeout_ns, struct reload_answer *answer, struct buffer *reason)
 {
     long process = pid_file_process(path, reason);
-    bool said;
 
     if (process == 0)
         return fail(reason);
     reload_answer_read(path, answer);
     if (kill((pid_t)process, SIGHUP) != 0) {
-        said = buffer_printf(reason, "process %ld takes no signal: %s", process, strerror(errno));
-        return said ? fail(reason) : 1;
+        buffer_explain(reason, "process %ld takes no signal: %s", process, strerror(errno));
+        return fail(reason);
     }
     return wait_for(path, answer->number + 1, timeout_ns, answer, reason);
 }
@@ -89,10 +79,8 @@ int cli_reload(const struct arguments *arguments)
     int code;
 
     if (!arguments->pid_file || arguments->rest_count > 0 ||
-        (arguments->timeout && (!parse_duration(coord_slice_of(arguments->timeout), &timeout_ns) || timeout_ns < 0))) {
-        fprintf(stderr, "usage: coordinator reload --pid-file FILE [--timeout DURATION]\n");
-        return 2;
-    }
+        (arguments->timeout && (!parse_duration(coord_slice_of(arguments->timeout), &timeout_ns) || timeout_ns < 0)))
+        return cli_misused("reload");
     code = reload(arguments->pid_file, timeout_ns, &answer, &reason);
     buffer_release(&answer.text);
     buffer_release(&reason);

@@ -25,10 +25,8 @@ int cli_schema(const struct arguments *arguments)
     struct registry registry;
     int code = 2;
 
-    if (arguments->rest_count > 0) {
-        fprintf(stderr, "usage: coordinator schema [--config FILE]\n");
-        return 2;
-    }
+    if (arguments->rest_count > 0)
+        return cli_misused("schema");
     if (load_types(&registry, arguments, false, &complaints))
         code = print_schema(&registry) ? 0 : 1;
     fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&complaints.text)));

@@ -95,11 +95,7 @@ static bool prepare(struct serving *serving, struct loaded *loaded, struct buffe
 
     if (path && !pid_file_take(&serving->pid_file, path, reason))
         return false;
-    if (fixed_keys_keep(&serving->fixed, loaded->generation->settings))
-        return true;
-    if (!buffer_append_text(reason, "memory is short"))
-        reason->size = 0;
-    return false;
+    return fixed_keys_keep(&serving->fixed, loaded->generation->settings) || buffer_explain(reason, "memory is short");
 }
 
 static void log_failure(const struct buffer *reason)
@@ -141,10 +137,8 @@ int cli_serve(const struct arguments *arguments)
     struct loaded loaded;
     int code;
 
-    if (!arguments->config || arguments->rest_count > 0) {
-        fprintf(stderr, "usage: coordinator serve --config FILE\n");
-        return 2;
-    }
+    if (!arguments->config || arguments->rest_count > 0)
+        return cli_misused("serve");
     if (!take_signals(&serving)) {
         fprintf(stderr, "coordinator: signals cannot be waited for: %s\n", strerror(errno));
         return 1;

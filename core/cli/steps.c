@@ -1,5 +1,6 @@
 /* `coordinator steps [NAME] [--json]`: what is loaded, and what it can be configured with. */
 #include "cli/load.h"
+#include "config/convert.h"
 
 #include <coordinator/document.h>
 
@@ -33,13 +34,6 @@ static struct listed of_connector(const struct connector_kind *kind)
 }
 
 static const char *or_empty(const char *text) { return text ? text : ""; }
-
-static bool has_limits(const coord_param *param)
-{
-    return !(param->flags & COORD_PARAM_NO_LIMITS) && param->minimum < param->maximum &&
-           (param->type == COORD_PARAM_INT || param->type == COORD_PARAM_NUMBER ||
-            param->type == COORD_PARAM_DURATION || param->type == COORD_PARAM_SIZE);
-}
 
 static void json_text(coord_json *json, const char *key, const char *text)
 {
@@ -102,13 +96,24 @@ static void json_type(coord_json *json, const struct listed *listed)
     coord_json_close(json);
 }
 
+/* The largest and the smallest number are no limit. */
+static void print_limits(const coord_param *param)
+{
+    struct limit_text least = print_limit(param, param->minimum), most = print_limit(param, param->maximum);
+    bool below = param->minimum != INT64_MIN, above = param->maximum != INT64_MAX;
+
+    if (below && above)
+        printf(", %s to %s", least.text, most.text);
+    else if (below)
+        printf(", at least %s", least.text);
+    else if (above)
+        printf(", at most %s", most.text);
+}
+
 static void print_range(const coord_param *param)
 {
-    double unit = param->type == COORD_PARAM_DURATION ? 1e9 : 1;
-    const char *suffix = param->type == COORD_PARAM_DURATION ? "s" : "";
-
     if (has_limits(param))
-        printf(", %g%s to %g%s", (double)param->minimum / unit, suffix, (double)param->maximum / unit, suffix);
+        print_limits(param);
     for (size_t i = 0; param->choices && param->choices[i]; i++)
         printf("%s%s", i ? " | " : ": ", param->choices[i]);
 }
@@ -203,10 +208,8 @@ int cli_steps(const struct arguments *arguments)
     size_t count = 0;
     bool good;
 
-    if (arguments->rest_count > 1) {
-        fprintf(stderr, "usage: coordinator steps [NAME] [--json] [--config FILE]\n");
-        return 2;
-    }
+    if (arguments->rest_count > 1)
+        return cli_misused("steps");
     good = load_types(&registry, arguments, true, &complaints);
     if (good)
         count = arguments->json ? print_json(&registry, name)

@@ -36,12 +36,7 @@ __attribute__((format(printf, 4, 5))) static bool refuse(const struct reading *r
     return false;
 }
 
-/* Room for what a limit looks like in a message. */
-struct limit_text {
-    char text[40];
-};
-
-static struct limit_text print_limit(const coord_param *param, int64_t limit)
+struct limit_text print_limit(const coord_param *param, int64_t limit)
 {
     static const struct {
         int32_t type;

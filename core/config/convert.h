@@ -31,4 +31,10 @@ struct node *fallback_node(struct arena *arena, const coord_param *param, struct
 /* True for the types to which `minimum` and `maximum` apply. */
 bool has_limits(const coord_param *param);
 
+/* What a limit of the param looks like to people, with its unit: "30s", "1MiB". */
+struct limit_text {
+    char text[40];
+};
+struct limit_text print_limit(const coord_param *param, int64_t limit);
+
 #endif

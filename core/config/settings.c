@@ -12,7 +12,6 @@
 #include <assert.h>
 #include <regex.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static const int64_t default_log_level = 2;
 static const int64_t default_body_mb = 64;

@@ -7,8 +7,6 @@
 #include "config/convert.h"
 #include "config/known.h"
 
-#include <stdlib.h>
-
 enum { SHOWN_MAX = 80 };
 
 struct loading {

@@ -5,7 +5,6 @@
 #include "direct.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/tcp.h>

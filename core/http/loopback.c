@@ -2,13 +2,13 @@
 #include "http/loopback.h"
 
 #include "http/direct_body.h"
+#include "runtime/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 struct talk {
@@ -17,14 +17,6 @@ struct talk {
     struct buffer raw;
     bool ended;
 };
-
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static int connect_to(uint16_t port)
 {

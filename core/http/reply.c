@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>

@@ -1,8 +1,10 @@
 /* See describe.h. */
 #include "pipeline/describe.h"
 
+#include "pipeline/tree_json.h"
 #include "telemetry/families.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -13,55 +15,16 @@ static void write_text(coord_json *json, const char *name, coord_slice text)
     coord_json_string(json, text);
 }
 
-/* ---- Conditions, as the file has them ---- */
-
-static void write_scalar(const struct node *node, coord_json *json)
-{
-    int64_t number;
-
-    if (node->substituted)
-        coord_json_string(json, (coord_slice)COORD_SLICE("[substituted]"));
-    else if (node_is_null(node))
-        coord_json_null(json);
-    else if (node->plain && (coord_slice_is(node->text, "true") || coord_slice_is(node->text, "false")))
-        coord_json_bool(json, coord_slice_is(node->text, "true"));
-    else if (node->plain && parse_integer(node->text, &number))
-        coord_json_int(json, number);
-    else
-        coord_json_string(json, node->text);
-}
-
-/* The tree's depth is bounded by whoever read it. */
-static void write_node(const struct node *node, coord_json *json)
-{
-    if (node->kind == NODE_SCALAR) {
-        write_scalar(node, json);
-        return;
-    }
-    if (node->kind == NODE_LIST)
-        coord_json_array(json);
-    else
-        coord_json_object(json);
-    for (size_t i = 0; i < node->count; i++) {
-        if (node->kind == NODE_MAP) {
-            struct buffer name = {0};
-
-            if (buffer_printf(&name, "%.*s", COORD_FMT(node->entries[i].key)))
-                coord_json_key(json, name.data);
-            buffer_release(&name);
-        }
-        write_node(node->kind == NODE_MAP ? node->entries[i].value : node->items[i], json);
-    }
-    coord_json_close(json);
-}
-
 static void write_conditions(coord_json *json, const char *name, const struct conditions *conditions)
 {
+    bool written = true;
+
     coord_json_key(json, name);
     if (conditions->given && conditions->written)
-        write_node(conditions->written, json);
+        written = tree_write_json(conditions->written, json);
     else
         coord_json_null(json);
+    assert(written); /* what it may be called was checked as it was read */
 }
 
 /* ---- Steps ---- */

@@ -6,7 +6,6 @@
 #include "pipeline/ids.h"
 #include "pipeline/models.h"
 #include "pipeline/worker.h"
-#include "telemetry/families.h"
 #include "telemetry/log.h"
 
 #include <stdio.h>

@@ -1,17 +1,15 @@
-/* See generation.h. Building goes step by step and collects every complaint before it gives up. */
+/* See generation.h: building, which goes step by step and collects every complaint before it gives up. */
 #include "pipeline/generation.h"
 
 #include "config/error.h"
 #include "config/known.h"
 #include "pipeline/composition.h"
 #include "pipeline/owners.h"
-#include "pipeline/witness.h"
 #include "runtime/fiber.h"
 #include "telemetry/families.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 static const int64_t SAFE_IDLE_AGE_NS = 3 * INT64_C(1000000000); /* decision 39: below 4 s */
@@ -64,9 +62,6 @@ const char *intern(coord_slice text)
     pthread_mutex_unlock(&lock);
     return entry->text.data;
 }
-
-/* What a step does from here on, until running_set with what this returned, is done in its name. */
-static struct running enter(const struct step *step) { return running_set((struct running){step->owner, NULL}); }
 
 static const coord_param *declared(const struct step_kind *kind, const char *name, coord_param *row)
 {
@@ -187,7 +182,7 @@ static void create_step(struct construction *build, const struct step_entry *ent
     step->configs = build->configs;
     step->config_count = build->config_count;
     memcpy(step->kinds, build->kinds, sizeof step->kinds);
-    before = enter(step);
+    before = running_set((struct running){step->owner, NULL}); /* what it does is done in its name */
     step->created =
         !step->kind->type.create || step->kind->type.create(&build->configs[0], &step->state, &error) == COORD_OK;
     running_set(before);
@@ -381,182 +376,6 @@ struct generation *generation_build(struct arena *arena_take, const struct setti
         return NULL;
     }
     return generation;
-}
-
-static void destroy_connectors(struct step *step)
-{
-    for (struct coord_connector *connector = step->connectors; connector; connector = connector->next)
-        if (connector->kind->type.destroy)
-            connector->kind->type.destroy(connector->state);
-    step->connectors = NULL;
-}
-
-static void stop_steps(struct generation *generation)
-{
-    for (size_t i = generation->step_count; i-- > 0;) {
-        struct step *step = &generation->steps[i];
-        struct running before = enter(step);
-
-        if (step->started && step->kind->type.stop)
-            step->kind->type.stop(step->state);
-        step->started = false;
-        running_set(before);
-    }
-}
-
-void generation_take_registry(struct generation *generation, struct registry *registry_take)
-{
-    assert(generation->registry == registry_take);
-    generation->own = *registry_take;
-    generation->registry = &generation->own;
-    registry_init(registry_take);
-}
-
-void generation_free(struct generation *generation)
-{
-    struct arena arena;
-
-    if (!generation)
-        return;
-    for (unsigned i = 0; generation->local && i < MAX_REACTORS; i++)
-        assert(!generation->local[i].entered);
-    stop_steps(generation);
-    for (size_t i = generation->step_count; i-- > 0;) {
-        struct step *step = &generation->steps[i];
-        struct running before = enter(step);
-
-        if (step->created && step->kind->type.destroy)
-            step->kind->type.destroy(step->state);
-        destroy_connectors(step);
-        running_set(before);
-    }
-    registry_release(&generation->own);
-    buffer_release(&generation->refusal);
-    arena = generation->arena;
-    free(generation);
-    arena_release(&arena);
-}
-
-bool generation_start(struct generation *generation, struct complaints *complaints)
-{
-    static const struct position at = {"start", 0, 0};
-
-    for (size_t i = 0; i < generation->step_count; i++) {
-        struct step *step = &generation->steps[i];
-        struct running before = enter(step);
-        coord_error error = {0};
-        bool failed = step->kind->type.start && step->kind->type.start(step->state, &error) != COORD_OK;
-
-        running_set(before);
-        if (failed) {
-            complain(complaints, COMPLAINT_ERROR, at, "step %s: %.*s", step->id,
-                     COORD_FMT(error_message(&error, "start failed without saying why")));
-            error_release(&error);
-            stop_steps(generation);
-            return false;
-        }
-        error_release(&error);
-        step->started = true;
-    }
-    return true;
-}
-
-/* A message that does not fit is cut: nothing else is lost. */
-static void complete_reason(struct buffer *reason, coord_slice what, coord_slice why)
-{
-    if (!buffer_printf(reason, "%.*s: %.*s", COORD_FMT(what), COORD_FMT(why)))
-        reason->size = 0;
-}
-
-static bool open_upstreams(struct generation *generation, struct client *client, struct generation_local *local,
-                           struct buffer *reason)
-{
-    for (struct coord_upstream *upstream = generation->upstreams; upstream; upstream = upstream->next) {
-        const char *why = "memory is short";
-
-        local->upstreams[upstream->index] = upstream_open(client, &upstream->options, &why);
-        if (!local->upstreams[upstream->index]) {
-            complete_reason(reason, upstream->options.url, coord_slice_of(why));
-            return false;
-        }
-    }
-    return true;
-}
-
-static void thread_stop(const struct step *step, void *local)
-{
-    struct running before = enter(step);
-
-    if (step->kind->type.thread_stop)
-        step->kind->type.thread_stop(step->state, local);
-    running_set(before);
-}
-
-bool generation_enter(struct generation *generation, struct client *client, unsigned reactor, struct buffer *reason)
-{
-    struct generation_local *local = &generation->local[reactor];
-    size_t entered = 0;
-
-    local->upstreams = calloc(generation->upstream_count + 1, sizeof *local->upstreams);
-    local->locals = calloc(generation->step_count + 1, sizeof *local->locals);
-    local->entered = true;
-    if (generation->witness)
-        client_stand_in(client, generation->witness->answer, generation->witness->context);
-    if (!local->upstreams || !local->locals || !open_upstreams(generation, client, local, reason))
-        goto fail;
-    for (; entered < generation->step_count; entered++) {
-        const struct step *step = &generation->steps[entered];
-        struct running before = enter(step);
-        coord_error error = {0};
-        bool failed = step->kind->type.thread_start &&
-                      step->kind->type.thread_start(step->state, &local->locals[entered], &error) != COORD_OK;
-
-        running_set(before);
-        if (failed)
-            complete_reason(reason, coord_slice_of(step->id),
-                            error_message(&error, "thread_start failed without saying why"));
-        error_release(&error);
-        if (failed)
-            goto fail;
-    }
-    return true;
-fail:
-    while (entered-- > 0)
-        thread_stop(&generation->steps[entered], local->locals[entered]);
-    free(local->locals);
-    local->locals = NULL;
-    generation_leave(generation, reactor);
-    return false;
-}
-
-void generation_leave(struct generation *generation, unsigned reactor)
-{
-    struct generation_local *local = &generation->local[reactor];
-
-    for (size_t i = generation->step_count; local->locals && i-- > 0;)
-        thread_stop(&generation->steps[i], local->locals[i]);
-    for (unsigned i = 0; local->upstreams && i < generation->upstream_count; i++)
-        upstream_close(local->upstreams[i]);
-    free(local->upstreams);
-    free(local->locals);
-    local->upstreams = NULL;
-    local->locals = NULL;
-    local->entered = false;
-}
-
-void generation_note_writer(const struct step *step, const char *name)
-{
-    size_t at = 0;
-
-    for (const char *seen; at < MAX_WRITERS_SEEN && (seen = atomic_load(&step->writers->names[at])); at++)
-        if (strcmp(seen, name) == 0)
-            return;
-    for (const char *kept = intern(coord_slice_of(name)); at < MAX_WRITERS_SEEN; at++) {
-        const char *seen = NULL; /* another reactor may be first */
-
-        if (atomic_compare_exchange_strong(&step->writers->names[at], &seen, kept) || seen == kept)
-            return;
-    }
 }
 
 /* The public side, called from `create`. */

@@ -264,57 +264,64 @@ static bool refuse(struct visit *visit)
     return true;
 }
 
-void passthrough_start(struct visit *visit)
+static struct leg *start_leg(struct passthrough *self, void *memory, const struct headers *headers)
 {
-    struct worker *worker = visit->worker;
-    struct generation *generation = visit->generation;
-    const struct settings *settings = generation->settings;
+    const struct visit *visit = self->visit;
+    const struct generation *generation = self->generation;
+    const struct gateway_settings *gateway = &generation->settings->gateway;
+
+    return leg_start(memory, generation_upstream(self->generation, visit->worker->index, generation->gateway),
+                     &(struct leg_request){.method = exchange_method(visit->exchange),
+                                           .target = exchange_target(visit->exchange),
+                                           .headers = headers->list,
+                                           .header_count = headers->count,
+                                           .streamed = self->uploads,
+                                           .stream_length = exchange_declared_length(visit->exchange),
+                                           .head_timeout_ns = gateway->response_timeout_ns,
+                                           .idle_timeout_ns = gateway->idle_timeout_ns,
+                                           .total_timeout_ns = gateway->total_timeout_ns},
+                     &EVENTS, self);
+}
+
+static void pass_on(struct visit *visit)
+{
     struct exchange *exchange = visit->exchange;
     struct arena *arena = exchange_arena(exchange);
-    int64_t declared = exchange_declared_length(exchange);
-    struct passthrough *self;
+    struct passthrough *self = arena_alloc(arena, sizeof *self);
+    void *memory = arena_alloc(arena, leg_size());
     struct headers headers;
-    void *memory;
 
-    if (refuse(visit))
-        return;
-    if (models_wanted(visit)) {
-        models_start(visit);
-        return;
-    }
-    if (!generation->gateway) {
-        front_answer_error(visit, 404, NULL, NULL,
-                           "this path is no API of ours, and there is no default gateway to pass it to");
-        return;
-    }
-    self = arena_alloc(arena, sizeof *self);
-    memory = arena_alloc(arena, leg_size());
     headers_init(&headers, arena);
-    if (!self || !memory || !passthrough_headers(&headers, visit, &settings->gateway)) {
+    if (!self || !memory || !passthrough_headers(&headers, visit, &visit->generation->settings->gateway)) {
         front_answer_error(visit, 503, "overloaded", NULL, "no memory for another request");
         return;
     }
-    *self = (struct passthrough){
-        .visit = visit, .generation = generation, .uploads = declared != 0, .began_ns = reactor_now(worker->reactor)};
+    *self = (struct passthrough){.visit = visit,
+                                 .generation = visit->generation,
+                                 .uploads = exchange_declared_length(exchange) != 0,
+                                 .began_ns = reactor_now(visit->worker->reactor)};
     visit->passthrough = self;
     if (self->uploads)
         exchange_stream_body(exchange);
     else
         exchange_hold(exchange);
-    self->leg = leg_start(memory, generation_upstream(generation, worker->index, generation->gateway),
-                          &(struct leg_request){.method = exchange_method(exchange),
-                                                .target = exchange_target(exchange),
-                                                .headers = headers.list,
-                                                .header_count = headers.count,
-                                                .streamed = self->uploads,
-                                                .stream_length = declared,
-                                                .head_timeout_ns = settings->gateway.response_timeout_ns,
-                                                .idle_timeout_ns = settings->gateway.idle_timeout_ns,
-                                                .total_timeout_ns = settings->gateway.total_timeout_ns},
-                          &EVENTS, self);
+    self->leg = start_leg(self, memory, &headers);
     if (self->leg)
         return;
     self->status = 503; /* a leg that never began tells nobody of its end */
     front_answer_error(visit, self->status, "overloaded", NULL, "no memory for another request");
     finish(self);
+}
+
+void passthrough_start(struct visit *visit)
+{
+    if (refuse(visit))
+        return;
+    if (models_wanted(visit))
+        models_start(visit);
+    else if (visit->generation->gateway)
+        pass_on(visit);
+    else
+        front_answer_error(visit, 404, NULL, NULL,
+                           "this path is no API of ours, and there is no default gateway to pass it to");
 }

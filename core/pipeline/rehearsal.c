@@ -1,13 +1,11 @@
 /* See rehearsal.h: the service, the client, and what came of it. */
 #include "pipeline/rehearsal.h"
 
-#include "telemetry/log.h"
+#include "runtime/clock.h"
 
 #include <coordinator/document.h>
 
 #include <signal.h>
-#include <stdlib.h>
-#include <time.h>
 
 static const int64_t LIMIT_NS = REHEARSAL_SECONDS * INT64_C(1000000000);
 
@@ -112,32 +110,6 @@ static void judge(struct rehearsal *rehearsal, enum loopback_outcome outcome, bo
             arena_printf(&rehearsal->arena, "work in the background did not end within %d s", REHEARSAL_SECONDS);
 }
 
-/* Fields of what the client got, copied with their secrets hidden. */
-static void keep_fields(struct rehearsal *rehearsal, const struct headers *from)
-{
-    struct headers kept;
-
-    headers_init(&kept, &rehearsal->arena);
-    for (size_t i = 0; i < from->count; i++) {
-        struct buffer value = {0};
-
-        if (!secrets_hide(&rehearsal->secrets, from->list[i].value, &value) ||
-            !headers_add(&kept, from->list[i].name,
-                         log_is_credential(from->list[i].name) ? coord_slice_of("[secret]") : buffer_slice(&value)))
-            rehearsal->short_of_memory = true;
-        buffer_release(&value);
-    }
-    rehearsal->answer.headers = kept;
-}
-
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void note_stuck(struct rehearsal *rehearsal)
 {
     pthread_mutex_lock(&rehearsal->lock);
@@ -189,6 +161,7 @@ bool rehearsal_run(struct rehearsal *rehearsal, struct generation *generation_ta
     enum loopback_outcome outcome;
     int64_t began_ns;
     bool drained;
+    struct headers fields;
 
     signal(SIGPIPE, SIG_IGN);
     if (!start(rehearsal, generation_take, complaints))
@@ -200,7 +173,8 @@ bool rehearsal_run(struct rehearsal *rehearsal, struct generation *generation_ta
     began_ns = clock_ns();
     drained = service_drain(&rehearsal->service, -1) && clock_ns() - began_ns < LIMIT_NS;
     close_record(rehearsal);
-    keep_fields(rehearsal, &rehearsal->answer.headers);
+    fields = rehearsal->answer.headers;
+    rehearsal_copy_fields(rehearsal, &rehearsal->answer.headers, &fields);
     judge(rehearsal, outcome, drained);
     arena_release(&received);
     return true;

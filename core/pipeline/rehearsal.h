@@ -114,5 +114,7 @@ void rehearsal_release(struct rehearsal *rehearsal);
 
 /* In rehearsal_record.c: a witness that writes down what it sees. */
 void rehearsal_witness(struct rehearsal *rehearsal);
+/* Copies fields into the rehearsal's arena, with their secrets hidden. `from` is another than `to`. */
+void rehearsal_copy_fields(struct rehearsal *rehearsal, struct headers *to, const struct headers *from);
 
 #endif

@@ -64,7 +64,7 @@ static void add_field(struct rehearsal *rehearsal, struct headers *headers, coor
         rehearsal->short_of_memory = true;
 }
 
-static void copy_fields(struct rehearsal *rehearsal, struct headers *to, const struct headers *from)
+void rehearsal_copy_fields(struct rehearsal *rehearsal, struct headers *to, const struct headers *from)
 {
     headers_init(to, &rehearsal->arena);
     for (size_t i = 0; i < from->count; i++)
@@ -342,7 +342,7 @@ static void head_reached(void *context, const coord_writer *to, const struct coo
     seen = writer_of(rehearsal, to);
     seen->reached = true;
     seen->status = head->status;
-    copy_fields(rehearsal, &seen->headers, &head->headers);
+    rehearsal_copy_fields(rehearsal, &seen->headers, &head->headers);
     if (!to)
         for (struct rehearsed_writer *other = rehearsal->outermost; other->writer; other = other->inner)
             other->skipped = other->reached && chain_writer_skipped(other->writer);

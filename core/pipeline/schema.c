@@ -7,7 +7,6 @@
 #include "config/steps.h"
 #include "pipeline/generation.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 enum { NAME_MAX_SIZE = 256, NAMES_MAX = 256 };
@@ -205,9 +204,8 @@ static void write_duration(const struct writing *writing, const struct key *key)
     char pattern[NAME_MAX_SIZE];
 
     (void)key;
-    snprintf(pattern, sizeof pattern, "[+]?[0.a-z]*[1-9].*");
     schema_texts(writing->json, "type", (const char *const[]){"string", NULL}, "null");
-    schema_pattern(writing->json, pattern);
+    schema_pattern(writing->json, "[+]?[0.a-z]*[1-9].*");
     coord_json_key(writing->json, "allOf");
     coord_json_array(writing->json);
     coord_json_object(writing->json);

@@ -4,10 +4,10 @@
 #include "http/listen.h"
 #include "pipeline/lingering.h"
 #include "pipeline/request.h"
+#include "runtime/clock.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -20,13 +20,6 @@
 #include <unistd.h>
 
 enum { MS = 1000000, OFFLOAD_QUEUE = 1024, LAST_WORDS_MS = 1000, UNWINDING_MS = 3000 };
-
-static bool fail(struct buffer *reason, const char *what, const char *why)
-{
-    if (!buffer_printf(reason, "%s: %s", what, why))
-        reason->size = 0;
-    return false;
-}
 
 /* ---- Starting ---- */
 
@@ -133,7 +126,7 @@ static bool start_thread(struct worker *worker)
     worker->running = error == 0;
     if (worker->running)
         return true;
-    fail(&reason, "a worker's thread does not start", strerror(error));
+    buffer_explain(&reason, "a worker's thread does not start: %s", strerror(error));
     worker_report(worker->service, false, &reason);
     buffer_release(&reason);
     return false;
@@ -209,32 +202,21 @@ coord_status service_start(struct service *service, struct generation *generatio
     fiber_crash_install();
     service->offload = offload_new((unsigned)settings->runtime.offload_threads, OFFLOAD_QUEUE);
     if (service->ended < 0 || service->news < 0 || !service->offload || !make_workers(service))
-        return fail(reason, "the service does not start", "memory or descriptors are short"), COORD_FAIL;
+        return buffer_explain(reason, "the service does not start: memory or descriptors are short"), COORD_FAIL;
     worker_prepare(service, generation_take);
     if (!open_tls(service, reason) || !listen_all(service, reason))
         return COORD_FAIL;
     service_count_generation(service, generation_take, 1);
-    if (!start_threads(service)) {
-        if (!buffer_append_slice(reason, buffer_slice(&service->reason)))
-            reason->size = 0;
-        return COORD_FAIL;
-    }
+    if (!start_threads(service))
+        return buffer_explain(reason, "%.*s", COORD_FMT(buffer_slice(&service->reason))), COORD_FAIL;
     if (!start_watchdog(service))
-        return fail(reason, "the watchdog does not start", "no thread or memory for it"), COORD_FAIL;
+        return buffer_explain(reason, "the watchdog does not start: no thread or memory for it"), COORD_FAIL;
     atomic_store(&service->ready, true);
     log_start(service);
     return COORD_OK;
 }
 
 /* ---- Ending ---- */
-
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* What poll(2) takes of the time that is left; of a very long time it has to be asked again. */
 static int left_ms(int64_t since_ns, int64_t timeout_ns)

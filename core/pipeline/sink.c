@@ -6,9 +6,6 @@
 #include "pipeline/heartbeat.h"
 #include "pipeline/worker.h"
 #include "telemetry/families.h"
-#include "telemetry/log.h"
-
-#include <assert.h>
 
 /* The client has had a 200 and comments: an event stream goes on from there, anything else is told in it. */
 static void go_on_from_heartbeat(struct coord_request *request, const struct coord_head *head)

@@ -7,6 +7,7 @@
 
 #include "config/tree_value.h"
 #include "pipeline/call.h"
+#include "pipeline/tree_json.h"
 
 #include <coordinator/document.h>
 
@@ -262,56 +263,6 @@ static void wrong(const struct reading *reading, struct position at, const char 
     complain(reading->complaints, COMPLAINT_ERROR, at, "%s", what);
 }
 
-static bool append_value(coord_json *json, const struct node *node);
-
-/* A plain scalar that is a JSON value is one; anything else is a text. */
-static bool append_scalar(coord_json *json, const struct node *node)
-{
-    coord_document *value = node->plain ? coord_document_parse_new(node->text, NULL, NULL) : NULL;
-
-    if (value)
-        coord_json_raw(json, node->text);
-    else if (node_is_null(node))
-        coord_json_null(json);
-    else
-        coord_json_string(json, node->text);
-    coord_document_free(value);
-    return true;
-}
-
-static bool append_members(coord_json *json, const struct node *node)
-{
-    for (size_t i = 0; i < node->count; i++) {
-        const struct entry *entry = &node->entries[i];
-
-        if (memchr(entry->key.data, '\0', entry->key.size))
-            return false;
-        coord_json_key(json, entry->key.data);
-        if (!append_value(json, entry->value))
-            return false;
-    }
-    return true;
-}
-
-/* As deep as the tree, which is bounded. */
-static bool append_value(coord_json *json, const struct node *node)
-{
-    bool good = true;
-
-    if (node->kind == NODE_SCALAR)
-        return append_scalar(json, node);
-    if (node->kind == NODE_MAP) {
-        coord_json_object(json);
-        good = append_members(json, node);
-    } else {
-        coord_json_array(json);
-        for (size_t i = 0; i < node->count && good; i++)
-            good = append_value(json, node->items[i]);
-    }
-    coord_json_close(json);
-    return good;
-}
-
 /* A text is the body as it is; keys and values are JSON. */
 static coord_slice read_body(const struct reading *reading, const struct node *node)
 {
@@ -321,7 +272,7 @@ static coord_slice read_body(const struct reading *reading, const struct node *n
     if (node_is_null(node) || node->kind == NODE_SCALAR)
         return node_is_null(node) ? text : node->text;
     json = coord_json_new();
-    if (!json || !append_value(json, node) || coord_json_end(json, &text) != COORD_OK)
+    if (!json || !tree_write_json(node, json) || coord_json_end(json, &text) != COORD_OK)
         wrong(reading, node->at, "body cannot be written as JSON");
     text = arena_copy(reading->arena, text);
     coord_json_free(json);

@@ -3,10 +3,10 @@
  * A generation that is not for new requests any more stays in the list until its last worker is done with it. */
 #include "pipeline/worker.h"
 
+#include "runtime/clock.h"
 #include "telemetry/families.h"
 #include "telemetry/log.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -15,13 +15,7 @@
 
 enum { PATIENCE_S = 30 /* a reactor that a step blocks for so long is left out of account */ };
 
-static int64_t clock_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+static int64_t clock_ms(void) { return clock_ns() / 1000000; }
 
 void service_limit(struct service *service, const struct settings *settings)
 {
@@ -114,18 +108,14 @@ static void abandon(struct service *service, struct generation *generation)
 static coord_status explain(struct service *service, struct generation *generation, enum waited waited,
                             struct buffer *reason)
 {
-    bool said = true;
-
     pthread_mutex_lock(&service->lock);
     if (waited == ENDING)
-        said = buffer_append_text(reason, "the process is to end");
+        buffer_explain(reason, "the process is to end");
     else if (waited == TIMED_OUT)
-        said = buffer_printf(reason, "a reactor did not take it within %d s: a step blocks it", PATIENCE_S);
+        buffer_explain(reason, "a reactor did not take it within %d s: a step blocks it", PATIENCE_S);
     else
-        said = buffer_append_slice(reason, buffer_slice(&generation->refusal));
+        buffer_explain(reason, "%.*s", COORD_FMT(buffer_slice(&generation->refusal)));
     pthread_mutex_unlock(&service->lock);
-    if (!said)
-        buffer_clear(reason, 0);
     return waited == ENDING ? COORD_CANCELLED : COORD_FAIL;
 }
 

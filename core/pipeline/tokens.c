@@ -2,8 +2,6 @@
 #include "json/members.h"
 #include "pipeline/request.h"
 
-#include "telemetry/families.h"
-
 coord_status coord_request_set_token_ids(coord_request *request, coord_slice json)
 {
     struct token_text *kept;

@@ -153,8 +153,8 @@ static void keep_refusal(struct generation_local *local, const struct buffer *re
     struct buffer *refusal = &local->generation->refusal;
 
     pthread_mutex_lock(&service->lock);
-    if (refusal->size == 0 && !buffer_append_slice(refusal, buffer_slice(reason)))
-        refusal->size = 0;
+    if (refusal->size == 0)
+        buffer_explain(refusal, "%.*s", COORD_FMT(buffer_slice(reason)));
     pthread_mutex_unlock(&service->lock);
 }
 
@@ -223,13 +223,6 @@ void worker_prepare(struct service *service, struct generation *generation)
 
 /* ---- Opening and closing ---- */
 
-static bool fail(struct buffer *reason, const char *what, const char *why)
-{
-    if (!buffer_printf(reason, "%s: %s", what, why))
-        reason->size = 0;
-    return false;
-}
-
 static bool open_server(struct worker *worker, bool metrics, struct server **server, struct buffer *reason)
 {
     struct server_options options = server_options(worker, metrics);
@@ -238,7 +231,7 @@ static bool open_server(struct worker *worker, bool metrics, struct server **ser
 
     *app = metrics ? status_app(worker) : front_app(worker);
     *server = server_new(worker->reactor, &options, app, &why);
-    return *server || fail(reason, "the HTTP server does not start", why);
+    return *server || buffer_explain(reason, "the HTTP server does not start: %s", why);
 }
 
 static bool open_worker(struct worker *worker, struct buffer *reason)
@@ -254,8 +247,8 @@ static bool open_worker(struct worker *worker, struct buffer *reason)
     worker->client = worker->resolver ? client_new(worker->reactor, worker->resolver) : NULL;
     worker->fibers = fiber_pool_new(worker->reactor, settings->runtime.fiber_stack);
     if (!worker->client || !worker->fibers)
-        return fail(reason, "a worker does not start",
-                    worker->resolver ? "memory is short" : "c-ares refuses runtime.name_servers");
+        return buffer_explain(reason, "a worker does not start: %s",
+                              worker->resolver ? "memory is short" : "c-ares refuses runtime.name_servers");
     if (!enter_generation(&generation->local[worker->index], reason))
         return false;
     worker->generation = generation;
@@ -307,8 +300,8 @@ void worker_report(struct service *service, bool opened, const struct buffer *re
     pthread_mutex_lock(&service->lock);
     if (opened)
         service->started++;
-    else if (service->failed++ == 0 && !buffer_append_slice(&service->reason, buffer_slice(reason)))
-        service->reason.size = 0;
+    else if (service->failed++ == 0)
+        buffer_explain(&service->reason, "%.*s", COORD_FMT(buffer_slice(reason)));
     pthread_cond_signal(&service->changed);
     pthread_mutex_unlock(&service->lock);
 }

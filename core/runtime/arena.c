@@ -7,10 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    BLOCK_SIZE = 2048,
-    LARGE_SIZE = 65536
-}; /* small blocks: what a stream leaves unused of its last one, it keeps for long */
+/* Blocks are small: what a stream leaves unused of its last one, it keeps for long. */
+enum { BLOCK_SIZE = 2048, LARGE_SIZE = 65536 };
 
 struct arena_block {
     struct arena_block *next;

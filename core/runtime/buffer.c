@@ -82,6 +82,18 @@ bool buffer_printf(struct buffer *buffer, const char *format, ...)
     return done;
 }
 
+bool buffer_explain(struct buffer *reason, const char *format, ...)
+{
+    va_list arguments;
+
+    reason->size = 0;
+    va_start(arguments, format);
+    if (!buffer_vprintf(reason, format, arguments))
+        reason->size = 0;
+    va_end(arguments);
+    return false;
+}
+
 void buffer_drop(struct buffer *buffer, size_t size)
 {
     assert(size <= buffer->size);

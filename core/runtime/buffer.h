@@ -33,6 +33,12 @@ bool buffer_printf(struct buffer *buffer, const char *format, ...)
 bool buffer_vprintf(struct buffer *buffer, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0), warn_unused_result));
 
+/*
+ * Puts a message in place of what it holds: why something failed. One that does not fit is lost, and nothing else with it.
+ * False, always, so that `return buffer_explain(reason, …)` reads well.
+ */
+bool buffer_explain(struct buffer *reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Drops the first `size` bytes (memmove). */
 void buffer_drop(struct buffer *buffer, size_t size);
 

@@ -9,6 +9,8 @@
  */
 #include "reactor.h"
 
+#include "runtime/clock.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <linux/time_types.h>
@@ -18,7 +20,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -63,14 +64,6 @@ static _Thread_local struct reactor *running;
 
 static void check(const struct reactor *reactor) { assert(reactor && reactor->magic == MAGIC); }
 
-static int64_t clock_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
 /* Life */
 
 static void mailbox_ready(struct watch *watch, uint32_t events);
@@ -97,7 +90,7 @@ struct reactor *reactor_new(unsigned index)
         return NULL;
     reactor->magic = MAGIC;
     reactor->index = index;
-    reactor->now_ns = clock_now();
+    reactor->now_ns = clock_ns();
     reactor->tasks_end = &reactor->tasks;
     reactor->work_left = true; /* hooks run once before the first wait */
     reactor->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -135,7 +128,7 @@ struct reactor_activity *reactor_activity(struct reactor *reactor) { return &rea
 
 int64_t reactor_now(const struct reactor *reactor) { return reactor->now_ns; }
 
-int64_t reactor_now_fresh(struct reactor *reactor) { return reactor->now_ns = clock_now() + reactor->ahead_ns; }
+int64_t reactor_now_fresh(struct reactor *reactor) { return reactor->now_ns = clock_ns() + reactor->ahead_ns; }
 
 void reactor_arm(struct reactor *reactor, struct timer *timer, int64_t delay_ns)
 {

@@ -5,11 +5,12 @@
  */
 #include "watchdog.h"
 
+#include "runtime/clock.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
@@ -33,14 +34,6 @@ struct watchdog {
     struct episode episodes[];
 };
 
-static int64_t clock_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void ended(struct watchdog *watchdog, unsigned index, const struct owner *owner, int64_t held_ns)
@@ -62,7 +55,7 @@ static bool look(struct watchdog *watchdog, unsigned index)
     int64_t since = atomic_load_explicit(&activity->since_ns, memory_order_acquire);
     const struct owner *owner = atomic_load_explicit(&activity->owner, memory_order_relaxed);
     int64_t longest = atomic_exchange_explicit(&activity->longest_ns, 0, memory_order_acq_rel);
-    int64_t now = clock_now();
+    int64_t now = clock_ns();
 
     if (longest >= watchdog->limit_ns) {
         ended(watchdog, index, atomic_load_explicit(&activity->longest_owner, memory_order_relaxed), longest);
@@ -83,7 +76,7 @@ static bool look(struct watchdog *watchdog, unsigned index)
 /* With the lock held. Waits, no longer than `wait_ns`, for the end. */
 static void wait_for_stop(struct watchdog *watchdog, int64_t wait_ns)
 {
-    int64_t until = clock_now() + wait_ns;
+    int64_t until = clock_ns() + wait_ns;
     struct timespec at = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
     int result = 0;
 

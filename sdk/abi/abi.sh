@@ -8,10 +8,9 @@
 # libcoordinator.abi (the functions' types, as abidw writes them). For the latter a small library is built, which holds a pointer to
 # each exported function, typed by the headers and linked with the library: so it has the public types and no others, and is
 # the same for every compiler, machine and way of building; what is behind the opaque types may change as it likes.
-# Within a major they only grow: a symbol, a struct, an
-# enumerator, or members at the end of a struct that begins with `size`. `check` ends with 0 when all is as it was, with 1 when
-# something was added (the baseline has to be made anew) and with 2 when something was changed or removed. `update` refuses the
-# latter, unless COORD_ABI_MAJOR has moved.
+# Within a major they only grow: a symbol, a struct, an enumerator, or members at the end of a struct that begins with `size`.
+# `check` ends with 0 when all is as it was, with 1 when something was added (the baseline has to be made anew) and with 2 when
+# something was changed or removed. `update` refuses the latter, unless COORD_ABI_MAJOR has moved.
 set -euo pipefail
 export LC_ALL=C
 

@@ -13,7 +13,8 @@ enum {
     LOOKS_AT_LOCKS = 30 /* one that the kit holds takes as long as the machine is busy */,
     AT_ONCE = 10 /* of the patience: a tenth */,
     AT_MOST_MS = 5000,
-    MANY_LEGS = 32
+    MANY_LEGS = 32,
+    MANY_REACTORS = 64
 };
 
 /* ---- Blocking ---- */
@@ -57,7 +58,7 @@ struct sampler {
     coord_kit *kit;
     pthread_t thread;
     _Atomic bool stop;
-    struct look looks[64];
+    struct look looks[MANY_REACTORS];
     bool found; /* set once, before the thread ends */
     struct coord_kit_running who;
     char call[64];
@@ -126,7 +127,7 @@ static void *sample(void *argument)
     struct sampler *sampler = argument;
 
     while (!sampler->stop && !sampler->found) {
-        for (unsigned i = 0; i < 64 && !sampler->found; i++)
+        for (unsigned i = 0; i < MANY_REACTORS && !sampler->found; i++)
             sampler->found = look_at(sampler, i);
         nanosleep(&pause, NULL);
     }

@@ -1,10 +1,10 @@
 /* See memory.h. One table of blocks behind a lock; the wrappers are the only ones who write to it. */
 #include "memory.h"
 
+#include "import_tables.h"
 #include "kit.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
@@ -13,17 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#if defined(__x86_64__)
-enum { RELOC_CALL = R_X86_64_JUMP_SLOT, RELOC_ADDRESS = R_X86_64_GLOB_DAT, RELOC_DATA = R_X86_64_64 };
-#elif defined(__aarch64__)
-enum { RELOC_CALL = R_AARCH64_JUMP_SLOT, RELOC_ADDRESS = R_AARCH64_GLOB_DAT, RELOC_DATA = R_AARCH64_ABS64 };
-#else
-enum { RELOC_CALL = -1, RELOC_ADDRESS = -1, RELOC_DATA = -1 };
-#endif
-
-enum { BUCKETS = 4096, MAX_PATCHES = 512 };
+enum { BUCKETS = 4096 };
 
 struct block {
     struct block *next;
@@ -364,12 +355,7 @@ static void our_sized_delete(void *memory, size_t size)
     our_free(memory);
 }
 
-typedef void any_function(void);
-
-static const struct {
-    const char *name;
-    any_function *ours;
-} WRAPPERS[] = {
+static const struct import WRAPPERS[] = {
     {"malloc", (any_function *)our_malloc},
     {"calloc", (any_function *)our_calloc},
     {"realloc", (any_function *)our_realloc},
@@ -393,99 +379,7 @@ static const struct {
     {"_ZdaPvm", (any_function *)our_sized_delete},
 };
 
-/* ---- The import tables ---- */
-
-/* Places that have been changed, and what they held. */
-static struct patch {
-    void **place, *held;
-} patches[MAX_PATCHES];
-static size_t patch_count;
-
-static void *wrapper_of(const char *name)
-{
-    void *found = NULL;
-
-    for (size_t i = 0; i < sizeof WRAPPERS / sizeof *WRAPPERS; i++)
-        if (strcmp(WRAPPERS[i].name, name) == 0)
-            memcpy(&found, &WRAPPERS[i].ours, sizeof found);
-    return found;
-}
-
-static bool make_writable(void **place)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t from = (uintptr_t)place & ~(page - 1), to = ((uintptr_t)(place + 1) + page - 1) & ~(page - 1);
-
-    return mprotect((void *)from, to - from, PROT_READ | PROT_WRITE) == 0;
-}
-
-static void patch(void **place, void *with)
-{
-    if (patch_count == MAX_PATCHES || !make_writable(place))
-        return;
-    patches[patch_count++] = (struct patch){place, *place};
-    *place = with;
-}
-
-struct tables {
-    const ElfW(Rela) * calls, *others;
-    size_t call_size, other_size;
-    const ElfW(Sym) * symbols;
-    const char *names;
-};
-
-static void patch_table(const struct dl_phdr_info *object, const struct tables *tables, const ElfW(Rela) * table,
-                        size_t size)
-{
-    for (size_t i = 0; table && i < size / sizeof *table; i++) {
-        int type = (int)ELF64_R_TYPE(table[i].r_info);
-        const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(table[i].r_info)];
-        void *with;
-
-        if (type != RELOC_CALL && type != RELOC_ADDRESS && type != RELOC_DATA)
-            continue;
-        with = wrapper_of(tables->names + symbol->st_name);
-        if (with)
-            patch((void **)(object->dlpi_addr + table[i].r_offset), with);
-    }
-}
-
-static void patch_object(const struct dl_phdr_info *object)
-{
-    struct tables tables = {0};
-    const ElfW(Dyn) *entry = NULL;
-
-    for (size_t i = 0; i < object->dlpi_phnum; i++)
-        if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            entry = (const ElfW(Dyn) *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
-    for (; entry && entry->d_tag != DT_NULL; entry++)
-        switch (entry->d_tag) {
-        case DT_JMPREL:
-            tables.calls = (const ElfW(Rela) *)entry->d_un.d_ptr;
-            break;
-        case DT_PLTRELSZ:
-            tables.call_size = entry->d_un.d_val;
-            break;
-        case DT_RELA:
-            tables.others = (const ElfW(Rela) *)entry->d_un.d_ptr;
-            break;
-        case DT_RELASZ:
-            tables.other_size = entry->d_un.d_val;
-            break;
-        case DT_SYMTAB:
-            tables.symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
-            break;
-        case DT_STRTAB:
-            tables.names = (const char *)entry->d_un.d_ptr;
-            break;
-        default:
-            break;
-        }
-    if (!tables.symbols || !tables.names)
-        return;
-    patch_table(object, &tables, tables.calls, tables.call_size);
-    patch_table(object, &tables, tables.others, tables.other_size);
-}
+/* ---- The wrappers come and go ---- */
 
 static void note_region(const struct dl_phdr_info *object)
 {
@@ -515,7 +409,7 @@ static int look_at(struct dl_phdr_info *object, size_t size, void *unused)
     if (plugin)
         note_region(object);
     if (plugin || object->dlpi_name[0] == '\0' || strstr(object->dlpi_name, "/libcoordinator.so"))
-        patch_object(object);
+        import_tables_change(object, WRAPPERS, sizeof WRAPPERS / sizeof *WRAPPERS);
     return 0;
 }
 
@@ -543,7 +437,7 @@ static bool find_all(void)
 
 bool memory_watch(const coord_kit_options *options)
 {
-    if (RELOC_CALL < 0 || !find_all())
+    if (!import_tables_known() || !find_all())
         return false;
     failing = mmap(NULL, sizeof *failing, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (failing == MAP_FAILED)
@@ -554,16 +448,13 @@ bool memory_watch(const coord_kit_options *options)
         (void)dlopen(*file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     dl_iterate_phdr(look_at, NULL);
     coord_kit_host_refuse(refuses);
-    return patch_count > 0;
+    return import_tables_changed();
 }
 
 void memory_unwatch(void)
 {
     coord_kit_host_refuse(NULL);
-    while (patch_count > 0) {
-        patch_count--;
-        *patches[patch_count].place = patches[patch_count].held;
-    }
+    import_tables_restore();
     if (failing && failing != MAP_FAILED)
         munmap(failing, sizeof *failing);
     failing = NULL;

@@ -1,6 +1,6 @@
 /*
  * What the searches for faults share: a kit with the trial's rules, its request asked under an id, and when that is over. A search
- * says what it found with `fault`, which returns what it returns.
+ * says what it found with trial_fault, and returns what that returns.
  */
 #ifndef TESTKIT_TRIAL_H
 #define TESTKIT_TRIAL_H
@@ -16,7 +16,7 @@ struct trial {
 };
 struct trial trial_of(const coord_kit_trial *given);
 
-/* NULL: it did not start, and trial_fault has been told why. `first` (may be NULL) is a rule before the others. */
+/* NULL: it did not start, and coord_kit_problem says why. `first` (may be NULL) is a rule before the others. */
 coord_kit *trial_start(const struct trial *trial, const coord_kit_rule *first);
 coord_kit *trial_start_told(const struct trial *trial,
                             void (*slot_told)(void *context, const coord_slot_type *type, void *value, bool set),

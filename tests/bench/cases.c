@@ -2,7 +2,6 @@
 #include "cases.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define DECODE_STEP "    - type: decode\n"
 #define RENDER_AND_PREFILL "    - {type: render, params: {address: \"http://127.0.0.1:%u\"}}\n    - type: prefill\n"

@@ -11,9 +11,7 @@
 
 #include <coordinator/usage.h>
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { ROUNDS = 15, EVENTS = 200000, KINDS = 3, WRITERS = 5 };
 
@@ -72,14 +70,6 @@ static const struct kind {
                   {"usage observer, events without usage", wrap_observer, 1, 0.3},
                   {"5 pass-through writers", wrap_passing, WRITERS, 0.2}};
 
-static double cpu_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
 /* us an event. */
 static double measure(const struct kind *kind)
 {
@@ -98,10 +88,10 @@ static double measure(const struct kind *kind)
         !headers_add(&answer.head.headers, coord_slice_of("content-type"), coord_slice_of("text/event-stream")))
         abort();
     chain_head(chain, &answer.head);
-    began = cpu_us();
+    began = thread_cpu_us();
     for (int i = 0; i < EVENTS; i++)
         chain_data(chain, (coord_slice){event, sizeof event - 1});
-    ended = cpu_us();
+    ended = thread_cpu_us();
     chain_end(chain);
     chain_release(chain);
     arena_release(&answer.request.arena);

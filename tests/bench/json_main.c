@@ -10,17 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROUNDS = 25, MEGABYTE = 1000000, IDS = 1000000, ID_DIGITS = 9 };
-
-static double cpu_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
 
 static void validate(coord_slice body)
 {
@@ -43,11 +34,11 @@ static void read_once(coord_slice body)
 static double measure(coord_slice body, void work(coord_slice))
 {
     int times = 1 + (int)(20 * MEGABYTE / body.size);
-    double began = cpu_us();
+    double began = thread_cpu_us();
 
     for (int i = 0; i < times; i++)
         work(body);
-    return (cpu_us() - began) * MEGABYTE / (double)body.size / times;
+    return (thread_cpu_us() - began) * MEGABYTE / (double)body.size / times;
 }
 
 static struct finding compare(const char *title, coord_slice body, double bound)

@@ -132,7 +132,6 @@ static bool measure_streams(struct bench *bench, const struct bench_case *a_case
     return whole;
 }
 
-/* What the case compares the coordinator with. */
 enum target measure_base(const struct bench_case *a_case)
 {
     if (a_case->alone)
@@ -179,7 +178,6 @@ double measure_median(struct bench *bench, enum target target, enum metric metri
     return samples->count ? samples_median(samples) : -1;
 }
 
-/* What a target adds to the direct delay. */
 double measure_added(struct bench *bench, enum target target, enum metric metric)
 {
     double with = measure_median(bench, target, metric), direct = measure_median(bench, DIRECT, metric);

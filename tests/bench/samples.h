@@ -24,5 +24,7 @@ void samples_release(struct samples *samples);
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t now_ns(void);
+/* What the calling thread has used of a CPU, in microseconds. */
+double thread_cpu_us(void);
 
 #endif

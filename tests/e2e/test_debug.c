@@ -2,7 +2,6 @@
 #include "harness.h"
 
 #include <json-c/json.h>
-#include <math.h>
 #include <signal.h>
 
 static struct json_object *page(void)

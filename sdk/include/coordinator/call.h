@@ -109,8 +109,8 @@ COORD_API void coord_call_cancel(coord_call *call);
 
 /* What came. Never parks. Status 0: no answer. */
 COORD_API int32_t coord_call_status(const coord_call *call);
-COORD_API coord_slice
-coord_call_body(const coord_call *call); /* after coord_call_run; as long as the call, or until forgotten */
+/* After coord_call_run; as long as the call, or until it is forgotten. */
+COORD_API coord_slice coord_call_body(const coord_call *call);
 COORD_API coord_status coord_call_header(const coord_call *call, const char *name,
                                          coord_slice *value); /* COORD_OK or COORD_ABSENT; first value */
 /* The answer as a document (owned by the call); NULL when it is not JSON (`coord_call_fail_answer` then says so). */

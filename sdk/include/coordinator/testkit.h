@@ -41,12 +41,12 @@ typedef struct coord_kit_writer {
     void *(*make)(coord_request *request); /* its state, freed by the writer's `free`; NULL: it has none */
 } coord_kit_writer;
 
-/* How a coordinator of the kit is made. */
+/* What it is started with. */
 typedef struct coord_kit_options {
     uint32_t size;     /* sizeof(coord_kit_options) */
     uint32_t reactors; /* 0: 1 */
-    const char *
-        yaml; /* as for `coordinator serve`; listeners are the kit's business. NULL: `decode`, after `kit-writer` if there is one */
+    /* As for `coordinator serve`; listeners are the kit's business. NULL: `decode`, after `kit-writer` if there is one. */
+    const char *yaml;
     const coord_plugin_descriptor *const *plugins; /* linked into the test; NULL-terminated, or NULL */
     const char *const *plugin_files;               /* .so files; NULL-terminated, or NULL */
     const char *const

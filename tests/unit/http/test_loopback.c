@@ -3,7 +3,6 @@
 
 #include "upstream_peer.h"
 
-#include <string.h>
 #include <unistd.h>
 
 static const char REQUEST[] = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";

@@ -7,9 +7,6 @@
 #include "upstream_peer.h"
 #include "upstream_probe.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* What the next legs are answered with, and what they were. */
 static struct {
     const char *head, *body; /* head NULL: refused */

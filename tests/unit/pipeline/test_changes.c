@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <stdio.h>
 
 static coord_status go_on(void *state, coord_request *request)
 {

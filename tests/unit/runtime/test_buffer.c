@@ -145,6 +145,21 @@ static void taking_hands_the_memory_over(void **state)
     buffer_release(&buffer);
 }
 
+static void a_message_takes_the_place_of_another_and_is_whole_or_not_there(void **state)
+{
+    struct buffer reason = {.limit = 8};
+
+    (void)state;
+    assert_false(buffer_explain(&reason, "%d short", 1));
+    assert_memory_equal(reason.data, "1 short", 7);
+    assert_false(buffer_explain(&reason, "no"));
+    assert_int_equal(reason.size, 2);
+    assert_memory_equal(reason.data, "no", 2);
+    assert_false(buffer_explain(&reason, "%s", "longer than that"));
+    assert_int_equal(reason.size, 0);
+    buffer_release(&reason);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +171,7 @@ int main(void)
         cmocka_unit_test(dropping_moves_the_rest_to_the_front),
         cmocka_unit_test(clearing_keeps_small_memory_and_frees_large),
         cmocka_unit_test(taking_hands_the_memory_over),
+        cmocka_unit_test(a_message_takes_the_place_of_another_and_is_whole_or_not_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
