@@ -141,25 +141,25 @@ static const char *find_blocking(coord_kit *kit, const struct trial *trial)
     int32_t status;
 
     if (pthread_create(&sampler.thread, NULL, sample, &sampler) != 0)
-        return trial_does_not_work("no thread");
+        return kit_trial_does_not_work("no thread");
     for (int i = 0; i < 3 && !fault; i++)
-        if (!trial_ask(kit, trial, &status))
+        if (!kit_trial_ask(kit, trial, &status))
             fault = "";
     sampler.stop = true;
     pthread_join(sampler.thread, NULL);
     if (sampler.found)
-        return trial_fault(
+        return kit_trial_fault(
             "step \"%s\" of plugin %s blocks its reactor in %s: all requests of the reactor wait. Use "
             "coord_sleep, coord_wait_fd or a call of the coordinator's, or coord_offload for what has to block",
             sampler.who.step, sampler.who.plugin, sampler.call);
-    return fault ? trial_fault("the request was not over in time") : NULL;
+    return fault ? kit_trial_fault("the request was not over in time") : NULL;
 }
 
 const char *coord_kit_find_blocking(const coord_kit_trial *given)
 {
-    struct trial trial = trial_of(given);
-    coord_kit *kit = trial_start(&trial, NULL);
-    const char *fault = kit ? find_blocking(kit, &trial) : trial_does_not_work("it does not start");
+    struct trial trial = kit_trial_of(given);
+    coord_kit *kit = kit_trial_start(&trial, NULL);
+    const char *fault = kit ? find_blocking(kit, &trial) : kit_trial_does_not_work("it does not start");
 
     coord_kit_stop(kit);
     return fault;
@@ -188,10 +188,10 @@ static const char *describe_deaf(coord_kit *kit, const char *id, enum hold hold,
     bool named = coord_kit_host_unreturned(kit->host, id, &who), ended;
     char how_long[64];
 
-    ended = trial_over(kit, id, (int64_t)AT_MOST_MS * COORD_KIT_MS);
+    ended = kit_trial_over(kit, id, (int64_t)AT_MOST_MS * COORD_KIT_MS);
     snprintf(how_long, sizeof how_long, ended ? "it went on for %lld ms" : "after %lld ms it still had not returned",
              (long long)((kit_now() - left_ns) / COORD_KIT_MS));
-    return trial_fault(
+    return kit_trial_fault(
         "%s%s%s%s takes no notice when the client leaves: the client left %s %s, and %s. Return at once when a "
         "call says COORD_CANCELLED",
         named ? "step \"" : "a step", named ? who.step : "", named ? "\" of plugin " : "", named ? who.plugin : "",
@@ -204,8 +204,8 @@ static void wait_for_step(coord_kit *kit, const struct trial *trial, const char 
     int64_t until = kit_now() + kit->patience_ns;
     struct coord_kit_running who;
 
-    while (kit_now() < until && !trial_over(kit, id, COORD_KIT_MS))
-        if (coord_kit_host_unreturned(kit->host, id, &who) && memory_is_ours(&trial->options, &who))
+    while (kit_now() < until && !kit_trial_over(kit, id, COORD_KIT_MS))
+        if (coord_kit_host_unreturned(kit->host, id, &who) && kit_memory_is_ours(&trial->options, &who))
             return;
 }
 
@@ -225,13 +225,13 @@ static const char *leave_soon(coord_kit *kit, const struct trial *trial)
     int64_t left_ns;
 
     hold_leg(kit, 0, HOLD_NONE);
-    client = trial_send(kit, trial, id);
+    client = kit_trial_send(kit, trial, id);
     if (!client)
-        return trial_does_not_work("the request cannot be sent");
+        return kit_trial_does_not_work("the request cannot be sent");
     wait_for_step(kit, trial, id);
     left_ns = kit_now();
     coord_kit_leave(client);
-    return trial_over(kit, id, kit->patience_ns / AT_ONCE)
+    return kit_trial_over(kit, id, kit->patience_ns / AT_ONCE)
                ? NULL
                : describe_deaf(kit, id, HOLD_NONE, "the step had begun", left_ns);
 }
@@ -246,11 +246,11 @@ static const char *leave_in(coord_kit *kit, const struct trial *trial, size_t in
     int64_t left_ns;
 
     hold_leg(kit, before + index, hold);
-    client = trial_send(kit, trial, id);
+    client = kit_trial_send(kit, trial, id);
     if (!client)
-        return trial_does_not_work("the request cannot be sent");
-    while (coord_kit_leg_count(kit, NULL) <= before + index && !trial_over(kit, id, COORD_KIT_MS))
-        wire_pump(&client->wire, 0); /* what comes is taken, so that nobody waits for the client */
+        return kit_trial_does_not_work("the request cannot be sent");
+    while (coord_kit_leg_count(kit, NULL) <= before + index && !kit_trial_over(kit, id, COORD_KIT_MS))
+        kit_wire_pump(&client->wire, 0); /* what comes is taken, so that nobody waits for the client */
     *reached = coord_kit_leg_count(kit, NULL) > before + index;
     if (!*reached)
         return NULL;
@@ -258,7 +258,7 @@ static const char *leave_in(coord_kit *kit, const struct trial *trial, size_t in
     name_leg(kit, before + index, leg, sizeof leg);
     left_ns = kit_now();
     coord_kit_leave(client);
-    return trial_over(kit, id, kit->patience_ns / AT_ONCE) ? NULL : describe_deaf(kit, id, hold, leg, left_ns);
+    return kit_trial_over(kit, id, kit->patience_ns / AT_ONCE) ? NULL : describe_deaf(kit, id, hold, leg, left_ns);
 }
 
 static const char *find_uncancelled(coord_kit *kit, const struct trial *trial)
@@ -277,9 +277,9 @@ static const char *find_uncancelled(coord_kit *kit, const struct trial *trial)
 
 const char *coord_kit_find_uncancelled(const coord_kit_trial *given)
 {
-    struct trial trial = trial_of(given);
-    coord_kit *kit = trial_start(&trial, NULL);
-    const char *fault = kit ? find_uncancelled(kit, &trial) : trial_does_not_work("it does not start");
+    struct trial trial = kit_trial_of(given);
+    coord_kit *kit = kit_trial_start(&trial, NULL);
+    const char *fault = kit ? find_uncancelled(kit, &trial) : kit_trial_does_not_work("it does not start");
 
     coord_kit_stop(kit);
     return fault;

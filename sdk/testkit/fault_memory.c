@@ -21,8 +21,8 @@ static const char *ask_often(coord_kit *kit, const struct trial *trial, int time
     int32_t status;
 
     for (int i = 0; i < times; i++)
-        if (!trial_ask(kit, trial, &status))
-            return trial_fault("the request was not over in time: no leak can be looked for");
+        if (!kit_trial_ask(kit, trial, &status))
+            return kit_trial_fault("the request was not over in time: no leak can be looked for");
     return NULL;
 }
 
@@ -30,57 +30,57 @@ static const char *growth(struct memory_total before, struct memory_total after)
 {
     if (after.blocks < before.blocks + ROUNDS)
         return NULL;
-    return trial_fault(
+    return kit_trial_fault(
         "step \"%s\" of plugin %s keeps more memory after each request: %zu bytes in %zu blocks more after %d "
         "requests (the oldest was allocated at %s): free it before `execute` returns, in the destructor "
         "of a slot or in `free` of a writer",
         after.first.step, after.first.plugin, after.bytes - before.bytes, after.blocks - before.blocks, ROUNDS,
-        memory_place(after.caller));
+        kit_memory_place(after.caller));
 }
 
 static const char *left_over(struct memory_total left, const char *since, const char *remedy)
 {
     if (left.blocks == 0)
         return NULL;
-    return trial_fault("step \"%s\" of plugin %s leaks: %zu bytes in %zu blocks that it allocated %s were never freed "
-                       "(the first at %s): %s",
-                       left.first.step, left.first.plugin, left.bytes, left.blocks, since, memory_place(left.caller),
-                       remedy);
+    return kit_trial_fault(
+        "step \"%s\" of plugin %s leaks: %zu bytes in %zu blocks that it allocated %s were never freed "
+        "(the first at %s): %s",
+        left.first.step, left.first.plugin, left.bytes, left.blocks, since, kit_memory_place(left.caller), remedy);
 }
 
 static const char *left_at_the_end(void)
 {
     const char *fault =
-        left_over(memory_kept(true), "for requests",
+        left_over(kit_memory_kept(true), "for requests",
                   "free them before `execute` returns, in the destructor of a slot or in `free` of a writer");
 
-    return fault ? fault : left_over(memory_kept(false), "when it was made", "free them in `stop` or `destroy`");
+    return fault ? fault : left_over(kit_memory_kept(false), "when it was made", "free them in `stop` or `destroy`");
 }
 
 static const char *find_leak(const struct trial *trial)
 {
-    coord_kit *kit = trial_start(trial, NULL);
+    coord_kit *kit = kit_trial_start(trial, NULL);
     struct memory_total before;
     const char *fault;
 
     if (!kit)
-        return trial_does_not_work("it does not start");
+        return kit_trial_does_not_work("it does not start");
     fault = ask_often(kit, trial, WARM_UP);
-    before = memory_kept(true);
+    before = kit_memory_kept(true);
     if (!fault)
         fault = ask_often(kit, trial, ROUNDS);
     if (!fault)
-        fault = growth(before, memory_kept(true));
+        fault = growth(before, kit_memory_kept(true));
     coord_kit_stop(kit);
     return fault ? fault : left_at_the_end();
 }
 
 const char *coord_kit_find_leak(const coord_kit_trial *given)
 {
-    struct trial trial = trial_of(given);
-    const char *fault = memory_watch(&trial.options) ? find_leak(&trial) : trial_does_not_work(no_tables);
+    struct trial trial = kit_trial_of(given);
+    const char *fault = kit_memory_watch(&trial.options) ? find_leak(&trial) : kit_trial_does_not_work(no_tables);
 
-    memory_unwatch();
+    kit_memory_unwatch();
     return fault;
 }
 
@@ -98,7 +98,7 @@ static void look_at_slot(void *context, const coord_slot_type *type, void *value
     struct bare *bare = context;
     struct coord_kit_running who;
 
-    if (!set || type->destroy || !memory_holds(value, &who))
+    if (!set || type->destroy || !kit_memory_holds(value, &who))
         return;
     pthread_mutex_lock(&bare->lock);
     if (!bare->found) {
@@ -111,25 +111,25 @@ static void look_at_slot(void *context, const coord_slot_type *type, void *value
 
 const char *coord_kit_find_slot(const coord_kit_trial *given)
 {
-    struct trial trial = trial_of(given);
+    struct trial trial = kit_trial_of(given);
     struct bare bare = {.lock = PTHREAD_MUTEX_INITIALIZER};
     const char *fault = NULL;
     coord_kit *kit;
 
-    if (!memory_watch(&trial.options)) {
-        fault = trial_does_not_work(no_tables);
-    } else if ((kit = trial_start_told(&trial, look_at_slot, &bare)) != NULL) {
+    if (!kit_memory_watch(&trial.options)) {
+        fault = kit_trial_does_not_work(no_tables);
+    } else if ((kit = kit_trial_start_told(&trial, look_at_slot, &bare)) != NULL) {
         fault = ask_often(kit, &trial, 1);
         coord_kit_stop(kit);
     } else {
-        fault = trial_does_not_work("it does not start");
+        fault = kit_trial_does_not_work("it does not start");
     }
-    memory_unwatch();
+    kit_memory_unwatch();
     if (!fault && bare.found)
-        fault =
-            trial_fault("step \"%s\" of plugin %s puts allocated memory into the slot \"%s\", which has no destructor: "
-                        "give its coord_slot_type a `destroy`, or take the memory from coord_request_alloc",
-                        bare.who.step, bare.who.plugin, bare.slot);
+        fault = kit_trial_fault(
+            "step \"%s\" of plugin %s puts allocated memory into the slot \"%s\", which has no destructor: "
+            "give its coord_slot_type a `destroy`, or take the memory from coord_request_alloc",
+            bare.who.step, bare.who.plugin, bare.slot);
     return fault;
 }
 
@@ -157,23 +157,24 @@ static void live_without(const struct trial *trial, unsigned long which, int32_t
     bool failed;
 
     crash_plainly();
-    memory_fail(which);
-    kit = trial_start(trial, NULL);
-    if (kit && !trial_ask(kit, trial, &status))
+    kit_memory_fail(which);
+    kit = kit_trial_start(trial, NULL);
+    if (kit && !kit_trial_ask(kit, trial, &status))
         fault = "the request had neither an answer nor an end";
-    failed = memory_failed(&who, &caller);
-    memory_fail(0);
-    if (kit && !fault && !(trial_ask(kit, trial, &status) && status == wanted))
+    failed = kit_memory_failed(&who, &caller);
+    kit_memory_fail(0);
+    if (kit && !fault && !(kit_trial_ask(kit, trial, &status) && status == wanted))
         fault = "the next request, with memory again, was not answered as it should be";
     if (!kit && !failed)
         fault = "the trial does not start";
     if (kit && !fault)
         coord_kit_stop(kit);
-    if (failed && !fault && memory_kept(true).blocks + memory_kept(false).blocks > 0)
+    if (failed && !fault && kit_memory_kept(true).blocks + kit_memory_kept(false).blocks > 0)
         fault = "what it had allocated before was never freed";
     if (fault)
         dprintf(out, "allocation %lu (asked for at %s) failed in step \"%s\" of plugin %s, and %s", which,
-                failed ? memory_place(caller) : "no place", failed ? who.step : "", failed ? who.plugin : "", fault);
+                failed ? kit_memory_place(caller) : "no place", failed ? who.step : "", failed ? who.plugin : "",
+                fault);
     _exit(failed ? ALL_FAILED_WELL : 0);
 }
 
@@ -200,7 +201,7 @@ static const char *try_without(const struct trial *trial, unsigned long which, i
     pid_t child;
 
     if (pipe(ends) != 0)
-        return trial_does_not_work("no pipe");
+        return kit_trial_does_not_work("no pipe");
     child = fork();
     if (child == 0) {
         close(ends[0]);
@@ -210,28 +211,28 @@ static const char *try_without(const struct trial *trial, unsigned long which, i
     status = child > 0 ? listen_to(child, ends[0], text, sizeof text) : 0;
     close(ends[0]);
     if (child < 0)
-        return trial_does_not_work("no process");
-    *failed = memory_failed(&who, &caller);
+        return kit_trial_does_not_work("no process");
+    *failed = kit_memory_failed(&who, &caller);
     if (text[0])
-        return trial_fault("%s: check what the call returned, and free on the way out", text);
+        return kit_trial_fault("%s: check what the call returned, and free on the way out", text);
     if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != ALL_FAILED_WELL))
-        return trial_fault(
+        return kit_trial_fault(
             "step \"%s\" of plugin %s crashes when allocation %lu in its name fails (asked for at %s): check "
             "what the call returned",
-            who.step, who.plugin, which, memory_place(caller));
+            who.step, who.plugin, which, kit_memory_place(caller));
     return NULL;
 }
 
 static const char *find_short_memory(const struct trial *trial)
 {
-    coord_kit *kit = trial_start(trial, NULL);
+    coord_kit *kit = kit_trial_start(trial, NULL);
     const char *fault = NULL;
     int32_t wanted = 0;
-    bool failed = true, answered = kit && trial_ask(kit, trial, &wanted);
+    bool failed = true, answered = kit && kit_trial_ask(kit, trial, &wanted);
 
     coord_kit_stop(kit);
     if (!answered)
-        return trial_does_not_work("its request is not answered with memory, either");
+        return kit_trial_does_not_work("its request is not answered with memory, either");
     for (unsigned long which = 1; failed && !fault && which <= MOST_ALLOCATIONS; which++)
         fault = try_without(trial, which, wanted, &failed);
     return fault;
@@ -239,9 +240,10 @@ static const char *find_short_memory(const struct trial *trial)
 
 const char *coord_kit_find_short_memory(const coord_kit_trial *given)
 {
-    struct trial trial = trial_of(given);
-    const char *fault = memory_watch(&trial.options) ? find_short_memory(&trial) : trial_does_not_work(no_tables);
+    struct trial trial = kit_trial_of(given);
+    const char *fault =
+        kit_memory_watch(&trial.options) ? find_short_memory(&trial) : kit_trial_does_not_work(no_tables);
 
-    memory_unwatch();
+    kit_memory_unwatch();
     return fault;
 }

@@ -28,7 +28,7 @@ static coord_slice ask(struct split *split, const coord_kit_piece *pieces, size_
     split->kit->rules->rule.pieces = pieces;
     split->kit->rules->rule.piece_count = count;
     pthread_mutex_unlock(&split->kit->lock);
-    client = trial_send(split->kit, split->trial, id);
+    client = kit_trial_send(split->kit, split->trial, id);
     if (!client)
         return (coord_slice){0};
     *whole = coord_kit_read(client, COORD_KIT_ALL);
@@ -67,7 +67,7 @@ static const char *writers_of(const struct split *split)
         return split->trial->options.writer->type->name;
     names[0] = '\0';
     for (size_t i = 0; coord_kit_host_step(split->kit->host, i, &step); i++)
-        if (memory_is_ours(&split->trial->options, &step) && size < sizeof names)
+        if (kit_memory_is_ours(&split->trial->options, &step) && size < sizeof names)
             size += (size_t)snprintf(names + size, sizeof names - size, "%sstep \"%s\" of plugin %s",
                                      size > 0 ? " or " : "", step.step, step.plugin);
     return size > 0 ? names : "a step of the pipeline";
@@ -79,17 +79,17 @@ static const char *describe(const struct split *split, coord_slice got, coord_sl
     size_t at = common(got, wanted);
 
     if (whole && at == got.size)
-        return trial_fault(
+        return kit_trial_fault(
             "the writer of %s holds bytes at the end of an answer that comes %s: the client misses the last "
             "%zu of %zu bytes. Pass on in `end` what the writer still keeps",
             writers_of(split), how, wanted.size - got.size, wanted.size);
     if (!whole)
-        return trial_fault(
+        return kit_trial_fault(
             "an answer that comes %s does not reach its end at the client, who has %zu of %zu bytes of it", how,
             got.size, wanted.size);
     show(got, at, is);
     show(wanted, at, should);
-    return trial_fault(
+    return kit_trial_fault(
         "the writer of %s breaks when an answer comes %s: from byte %zu on, the client gets \"%s\" instead of "
         "\"%s\". Keep what is not whole yet until the rest of it comes",
         writers_of(split), how, at, is, should);
@@ -112,7 +112,7 @@ static const char *check_whole(struct split *split)
     if (split->wanted.data)
         return check(split, split->pieces, 1, split->wanted, "in one piece");
     split->wanted = ask(split, split->pieces, 1, &whole);
-    return whole ? NULL : trial_does_not_work("the answer in one piece does not come to its end");
+    return whole ? NULL : kit_trial_does_not_work("the answer in one piece does not come to its end");
 }
 
 static const char *check_halves(struct split *split, size_t at)
@@ -172,7 +172,7 @@ static const char *find_split(struct split *split)
 
 const char *coord_kit_find_split(const coord_kit_trial *given, const coord_kit_rule *answer, coord_slice wanted)
 {
-    struct trial trial = trial_of(given);
+    struct trial trial = kit_trial_of(given);
     struct split split = {.trial = &trial, .rule = *answer, .body = answer->body, .wanted = wanted};
     const char *fault;
 
@@ -180,8 +180,8 @@ const char *coord_kit_find_split(const coord_kit_trial *given, const coord_kit_r
     split.pieces = calloc(answer->body.size + 2, sizeof *split.pieces);
     if (!split.pieces)
         abort();
-    split.kit = trial_start(&trial, &split.rule);
-    fault = split.kit ? find_split(&split) : trial_does_not_work("it does not start");
+    split.kit = kit_trial_start(&trial, &split.rule);
+    fault = split.kit ? find_split(&split) : kit_trial_does_not_work("it does not start");
     coord_kit_stop(split.kit);
     free(split.pieces);
     return fault;

@@ -75,9 +75,9 @@ static void patch_table(const struct dl_phdr_info *object, const struct tables *
     }
 }
 
-bool import_tables_known(void) { return RELOC_CALL >= 0; }
+bool kit_import_tables_known(void) { return RELOC_CALL >= 0; }
 
-void import_tables_change(const struct dl_phdr_info *object, const struct import *imports, size_t count)
+void kit_import_tables_change(const struct dl_phdr_info *object, const struct import *imports, size_t count)
 {
     struct tables tables = {.imports = imports, .import_count = count};
     const ElfW(Dyn) *entry = NULL;
@@ -114,9 +114,9 @@ void import_tables_change(const struct dl_phdr_info *object, const struct import
     patch_table(object, &tables, tables.others, tables.other_size);
 }
 
-bool import_tables_changed(void) { return patch_count > 0; }
+bool kit_import_tables_changed(void) { return patch_count > 0; }
 
-void import_tables_restore(void)
+void kit_import_tables_restore(void)
 {
     while (patch_count > 0) {
         patch_count--;

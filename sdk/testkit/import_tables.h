@@ -18,12 +18,12 @@ struct import {
 };
 
 /* False: this machine's tables cannot be changed. */
-bool import_tables_known(void);
+bool kit_import_tables_known(void);
 /* Leads the object's imports of these names elsewhere. What cannot be made writable stays as it was. */
-void import_tables_change(const struct dl_phdr_info *object, const struct import *imports, size_t count);
+void kit_import_tables_change(const struct dl_phdr_info *object, const struct import *imports, size_t count);
 /* Something has been changed. */
-bool import_tables_changed(void);
+bool kit_import_tables_changed(void);
 /* All is as it was before the first change. */
-void import_tables_restore(void);
+void kit_import_tables_restore(void);
 
 #endif

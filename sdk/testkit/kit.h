@@ -18,8 +18,8 @@ struct text {
     size_t size, room;
 };
 
-void text_append(struct text *text, const void *data, size_t size);
-void text_format(struct text *text, const char *format, ...) COORD_PRINTF(2, 3);
+void kit_text_append(struct text *text, const void *data, size_t size);
+void kit_text_format(struct text *text, const char *format, ...) COORD_PRINTF(2, 3);
 static inline coord_slice text_slice(const struct text *text) { return (coord_slice){text->data, text->size}; }
 
 /* What the leg number `hold` (of all, from 0) gets instead of its rule: nothing, or the first half of it, and then silence. */
@@ -41,12 +41,12 @@ struct wire {
 };
 
 /* Reads what is there, for `wait_ms` at most. False: nothing came, or nothing more will. */
-bool wire_pump(struct wire *wire, int wait_ms);
-void wire_free(struct wire *wire);
+bool kit_wire_pump(struct wire *wire, int wait_ms);
+void kit_wire_free(struct wire *wire);
 /* Sends all of it. False: the other side is gone. */
-bool wire_send(int fd, coord_slice bytes);
-void wire_fields(struct text *out, const char *const *headers);
-bool wire_has_field(const char *const *headers, const char *name);
+bool kit_wire_send(int fd, coord_slice bytes);
+void kit_wire_fields(struct text *out, const char *const *headers);
+bool kit_wire_has_field(const char *const *headers, const char *name);
 
 struct leg {
     struct leg *next;
@@ -128,12 +128,12 @@ coord_kit *kit_start_told(const coord_kit_options *options,
                           void *slot_context);
 /* The step `kit-writer`. `room` gets the plugins of the options and, when there is a writer, its own; one kit at a time. */
 enum { MAX_PLUGINS = 32 };
-const coord_plugin_descriptor *const *writer_alone_add(const coord_plugin_descriptor **room,
-                                                       const coord_kit_options *options);
-const char *writer_alone_yaml(const coord_kit_writer *writer);
+const coord_plugin_descriptor *const *kit_writer_alone_add(const coord_plugin_descriptor **room,
+                                                           const coord_kit_options *options);
+const char *kit_writer_alone_yaml(const coord_kit_writer *writer);
 /* Opens a listener for `name`, unless there is one. */
-struct upstream *upstreams_add(struct coord_kit *kit, const char *name, size_t size);
-bool upstreams_start(struct coord_kit *kit);
-void upstreams_stop(struct coord_kit *kit);
+struct upstream *kit_upstreams_add(struct coord_kit *kit, const char *name, size_t size);
+bool kit_upstreams_start(struct coord_kit *kit);
+void kit_upstreams_stop(struct coord_kit *kit);
 
 #endif

@@ -38,7 +38,7 @@ static struct failing {
 static const void *library; /* where the coordinator's is loaded */
 static _Thread_local unsigned muted;
 
-void memory_mute(bool on) { muted += on ? 1U : -1U; }
+void kit_memory_mute(bool on) { muted += on ? 1U : -1U; }
 
 /* ---- Whose ---- */
 
@@ -52,7 +52,7 @@ static bool is_listed(const char *const *files, const char *file)
     return false;
 }
 
-bool memory_is_ours(const coord_kit_options *options, const struct coord_kit_running *who)
+bool kit_memory_is_ours(const coord_kit_options *options, const struct coord_kit_running *who)
 {
     if (strchr(who->plugin, '/'))
         return is_listed(options->plugin_files, who->plugin);
@@ -68,9 +68,9 @@ static bool asks_for_a_step(struct coord_kit_running *who)
 
     if (muted > 0)
         return false;
-    memory_mute(true);
-    yes = coord_kit_host_running(who) && memory_is_ours(ours, who);
-    memory_mute(false);
+    kit_memory_mute(true);
+    yes = coord_kit_host_running(who) && kit_memory_is_ours(ours, who);
+    kit_memory_mute(false);
     return yes;
 }
 
@@ -141,7 +141,7 @@ static void forget(const void *memory)
         munmap(block, sizeof *block);
 }
 
-struct memory_total memory_kept(bool for_requests)
+struct memory_total kit_memory_kept(bool for_requests)
 {
     struct memory_total total = {0};
     size_t oldest = SIZE_MAX;
@@ -163,7 +163,7 @@ struct memory_total memory_kept(bool for_requests)
     return total;
 }
 
-bool memory_holds(const void *memory, struct coord_kit_running *who)
+bool kit_memory_holds(const void *memory, struct coord_kit_running *who)
 {
     const struct block *block;
 
@@ -178,7 +178,7 @@ bool memory_holds(const void *memory, struct coord_kit_running *who)
 
 /* ---- Failing ---- */
 
-void memory_fail(unsigned long n)
+void kit_memory_fail(unsigned long n)
 {
     pthread_mutex_lock(&lock);
     failing->in = n;
@@ -186,7 +186,7 @@ void memory_fail(unsigned long n)
     pthread_mutex_unlock(&lock);
 }
 
-bool memory_failed(struct coord_kit_running *who, const void **caller)
+bool kit_memory_failed(struct coord_kit_running *who, const void **caller)
 {
     bool failed;
 
@@ -409,7 +409,7 @@ static int look_at(struct dl_phdr_info *object, size_t size, void *unused)
     if (plugin)
         note_region(object);
     if (plugin || object->dlpi_name[0] == '\0' || strstr(object->dlpi_name, "/libcoordinator.so"))
-        import_tables_change(object, WRAPPERS, sizeof WRAPPERS / sizeof *WRAPPERS);
+        kit_import_tables_change(object, WRAPPERS, sizeof WRAPPERS / sizeof *WRAPPERS);
     return 0;
 }
 
@@ -435,9 +435,9 @@ static bool find_all(void)
            find_real(&real.aligned_alloc, "aligned_alloc") && find_real(&real.posix_memalign, "posix_memalign");
 }
 
-bool memory_watch(const coord_kit_options *options)
+bool kit_memory_watch(const coord_kit_options *options)
 {
-    if (!import_tables_known() || !find_all())
+    if (!kit_import_tables_known() || !find_all())
         return false;
     failing = mmap(NULL, sizeof *failing, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (failing == MAP_FAILED)
@@ -448,13 +448,13 @@ bool memory_watch(const coord_kit_options *options)
         (void)dlopen(*file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     dl_iterate_phdr(look_at, NULL);
     coord_kit_host_refuse(refuses);
-    return import_tables_changed();
+    return kit_import_tables_changed();
 }
 
-void memory_unwatch(void)
+void kit_memory_unwatch(void)
 {
     coord_kit_host_refuse(NULL);
-    import_tables_restore();
+    kit_import_tables_restore();
     if (failing && failing != MAP_FAILED)
         munmap(failing, sizeof *failing);
     failing = NULL;
@@ -469,7 +469,7 @@ void memory_unwatch(void)
         }
 }
 
-const char *memory_place(const void *caller)
+const char *kit_memory_place(const void *caller)
 {
     static char place[1200];
     Dl_info info;

@@ -11,14 +11,14 @@
 #include <coordinator/testkit.h>
 
 /* `options` tells whose steps count. False: this system's import tables cannot be changed. */
-bool memory_watch(const coord_kit_options *options);
-void memory_unwatch(void);
+bool kit_memory_watch(const coord_kit_options *options);
+void kit_memory_unwatch(void);
 
 /* What the kit itself does on a step's behalf is not the step's. */
-void memory_mute(bool on);
+void kit_memory_mute(bool on);
 
 /* A step of the plugins of these options. */
-bool memory_is_ours(const coord_kit_options *options, const struct coord_kit_running *who);
+bool kit_memory_is_ours(const coord_kit_options *options, const struct coord_kit_running *who);
 
 struct memory_total {
     size_t blocks, bytes;
@@ -26,16 +26,16 @@ struct memory_total {
     const void *caller;             /* the code that asked for it */
 };
 /* What is kept of what was taken for requests, or of all but that. */
-struct memory_total memory_kept(bool for_requests);
+struct memory_total kit_memory_kept(bool for_requests);
 /* A step took it and has it. */
-bool memory_holds(const void *block, struct coord_kit_running *who);
+bool kit_memory_holds(const void *block, struct coord_kit_running *who);
 
 /* The allocation number `n` from now (from 1) in the name of a step fails; 0: none does. */
-void memory_fail(unsigned long n);
+void kit_memory_fail(unsigned long n);
 /* It has (in a process that was forked since, too): who asked. False: there were fewer. */
-bool memory_failed(struct coord_kit_running *who, const void **caller);
+bool kit_memory_failed(struct coord_kit_running *who, const void **caller);
 
 /* "function of FILE" or "FILE+0x1234" for `caller`; until the next call. */
-const char *memory_place(const void *caller);
+const char *kit_memory_place(const void *caller);
 
 #endif

@@ -65,14 +65,14 @@ static bool place_upstreams(coord_kit *kit, const char *yaml)
 
         mark = strstr(at, "://");
         mark = mark ? mark + 3 : at + strlen(at);
-        text_append(&kit->yaml, at, (size_t)(mark - at));
+        kit_text_append(&kit->yaml, at, (size_t)(mark - at));
         size = kit_host(mark);
         if (size == 0)
             continue;
-        upstream = upstreams_add(kit, mark, size - 4);
+        upstream = kit_upstreams_add(kit, mark, size - 4);
         if (!upstream)
             return false;
-        text_format(&kit->yaml, "127.0.0.1:%u", upstream->port);
+        kit_text_format(&kit->yaml, "127.0.0.1:%u", upstream->port);
         mark += size;
     }
     return true;
@@ -97,9 +97,9 @@ static void keep_log_line(coord_kit *kit, coord_slice line)
 
 static void keep_log(void *context, coord_slice line)
 {
-    memory_mute(true);
+    kit_memory_mute(true);
     keep_log_line(context, line);
-    memory_mute(false);
+    kit_memory_mute(false);
 }
 
 /* With the lock held. */
@@ -123,13 +123,13 @@ static void keep_slot(void *context, const coord_slot_type *type, void *value, b
     coord_kit *kit = context;
     struct slots *slots;
 
-    memory_mute(true);
+    kit_memory_mute(true);
     pthread_mutex_lock(&kit->lock);
     slots = slots_of(kit, type->name ? type->name : "");
     slots->set += set;
     slots->gone += !set;
     pthread_mutex_unlock(&kit->lock);
-    memory_mute(false);
+    kit_memory_mute(false);
     if (kit->slot_told)
         kit->slot_told(kit->slot_context, type, value, set);
 }
@@ -137,7 +137,7 @@ static void keep_slot(void *context, const coord_slot_type *type, void *value, b
 static bool start_host(coord_kit *kit, const coord_kit_options *options)
 {
     static const char gateway[] = "\ngateway: {address: \"http://gateway.kit\"}\n";
-    const char *yaml = options->yaml ? options->yaml : writer_alone_yaml(options->writer);
+    const char *yaml = options->yaml ? options->yaml : kit_writer_alone_yaml(options->writer);
     const coord_plugin_descriptor *plugins[MAX_PLUGINS + 1] = {NULL};
     char *none[] = {NULL}, reactors[16];
     const char *flags[] = {
@@ -145,14 +145,14 @@ static bool start_host(coord_kit *kit, const coord_kit_options *options)
     struct coord_kit_host_options host = {.flags = flags,
                                           .environment =
                                               options->environment ? (char **)(uintptr_t)options->environment : none,
-                                          .plugins = writer_alone_add(plugins, options),
+                                          .plugins = kit_writer_alone_add(plugins, options),
                                           .plugin_files = options->plugin_files,
                                           .log = keep_log,
                                           .log_context = kit};
 
     snprintf(reactors, sizeof reactors, "%u", options->reactors ? options->reactors : 1);
     if (!place_upstreams(kit, yaml) || (!has_gateway(yaml) && !place_upstreams(kit, gateway)) ||
-        !upstreams_start(kit)) {
+        !kit_upstreams_start(kit)) {
         snprintf(problem, sizeof problem, "testkit: the upstreams do not start");
         return false;
     }
@@ -194,7 +194,7 @@ static void free_clients(coord_kit *kit)
         coord_kit_client *client = kit->clients;
 
         kit->clients = client->next;
-        wire_free(&client->wire);
+        kit_wire_free(&client->wire);
         free(client);
     }
 }
@@ -211,7 +211,7 @@ static void free_kept(coord_kit *kit)
         struct leg *leg = kit->legs;
 
         kit->legs = leg->next;
-        wire_free(&leg->wire);
+        kit_wire_free(&leg->wire);
         free(leg);
     }
     while (kit->lines) {
@@ -241,7 +241,7 @@ bool coord_kit_stop(coord_kit *kit)
     if (kit->host)
         whole = coord_kit_host_stop(kit->host);
     coord_kit_host_watch_slots(NULL, NULL);
-    upstreams_stop(kit);
+    kit_upstreams_stop(kit);
     free_clients(kit);
     free_kept(kit);
     pthread_mutex_destroy(&kit->lock);
@@ -271,7 +271,7 @@ void coord_kit_on(coord_kit *kit, const coord_kit_rule *rule)
 void coord_kit_open(coord_kit *kit, const char *gate)
 {
     pthread_mutex_lock(&kit->lock);
-    text_append(&kit->gates, gate, strlen(gate) + 1);
+    kit_text_append(&kit->gates, gate, strlen(gate) + 1);
     pthread_mutex_unlock(&kit->lock);
 }
 
@@ -371,16 +371,16 @@ coord_kit_client *coord_kit_send(coord_kit *kit, const coord_kit_request *reques
     client->wire.fd = dial(kit, request->reads_little);
     client->next = kit->clients;
     kit->clients = client;
-    text_append(&out, method, strlen(method));
-    text_append(&out, " ", 1);
-    text_append(&out, request->target, strlen(request->target));
-    text_format(&out, " HTTP/1.1\r\nHost: coordinator.kit\r\nContent-Length: %zu\r\n", request->body.size);
-    if (!wire_has_field(request->headers, "Content-Type"))
-        text_format(&out, "Content-Type: application/json\r\n");
-    wire_fields(&out, request->headers);
-    text_append(&out, "\r\n", 2);
-    text_append(&out, request->body.data, request->body.size);
-    sent = client->wire.fd >= 0 && wire_send(client->wire.fd, text_slice(&out));
+    kit_text_append(&out, method, strlen(method));
+    kit_text_append(&out, " ", 1);
+    kit_text_append(&out, request->target, strlen(request->target));
+    kit_text_format(&out, " HTTP/1.1\r\nHost: coordinator.kit\r\nContent-Length: %zu\r\n", request->body.size);
+    if (!kit_wire_has_field(request->headers, "Content-Type"))
+        kit_text_format(&out, "Content-Type: application/json\r\n");
+    kit_wire_fields(&out, request->headers);
+    kit_text_append(&out, "\r\n", 2);
+    kit_text_append(&out, request->body.data, request->body.size);
+    sent = client->wire.fd >= 0 && kit_wire_send(client->wire.fd, text_slice(&out));
     free(out.data);
     return sent ? client : NULL;
 }
@@ -398,7 +398,7 @@ bool coord_kit_read(coord_kit_client *client, size_t body_size)
     while (!is_there(wire, body_size)) {
         if (wire->broken || wire->fd < 0)
             return false;
-        if (!wire_pump(wire, 10) && kit_now() > until) {
+        if (!kit_wire_pump(wire, 10) && kit_now() > until) {
             complain_late(client->kit, wire->head_done ? "more of the answer" : "answer", NULL);
             return false;
         }
@@ -470,13 +470,13 @@ const char *coord_kit_moved(coord_kit *kit)
     char *now = coord_kit_host_metrics();
 
     kit->moved.size = 0;
-    text_append(&kit->moved, "", 0);
+    kit_text_append(&kit->moved, "", 0);
     for (const char *at = now, *end; at && *at; at = end + 1) {
         end = strchr(at, '\n');
         if (!end)
             break;
         if (*at != '#' && strncmp(at, "process_", 8) != 0 && !has_line(kit->metrics, at, (size_t)(end - at)))
-            text_append(&kit->moved, at, (size_t)(end - at) + 1);
+            kit_text_append(&kit->moved, at, (size_t)(end - at) + 1);
     }
     free(now);
     return kit->moved.data;

@@ -8,7 +8,7 @@ enum { MAX_HEADERS = 64 };
 
 static char said[4096];
 
-const char *trial_fault(const char *format, ...)
+const char *kit_trial_fault(const char *format, ...)
 {
     va_list arguments;
 
@@ -19,13 +19,13 @@ const char *trial_fault(const char *format, ...)
     return said;
 }
 
-const char *trial_does_not_work(const char *what)
+const char *kit_trial_does_not_work(const char *what)
 {
-    return trial_fault("the trial does not work: %s%s%s", what, coord_kit_problem()[0] ? ": " : "",
-                       coord_kit_problem());
+    return kit_trial_fault("the trial does not work: %s%s%s", what, coord_kit_problem()[0] ? ": " : "",
+                           coord_kit_problem());
 }
 
-struct trial trial_of(const coord_kit_trial *given)
+struct trial kit_trial_of(const coord_kit_trial *given)
 {
     struct trial trial = {.rules = given->rules, .rule_count = given->rule_count, .request = given->request};
 
@@ -50,19 +50,19 @@ static coord_kit *with_rules(coord_kit *kit, const struct trial *trial, const co
     return kit;
 }
 
-coord_kit *trial_start(const struct trial *trial, const coord_kit_rule *first)
+coord_kit *kit_trial_start(const struct trial *trial, const coord_kit_rule *first)
 {
     return with_rules(coord_kit_start(&trial->options), trial, first);
 }
 
-coord_kit *trial_start_told(const struct trial *trial,
-                            void (*slot_told)(void *context, const coord_slot_type *type, void *value, bool set),
-                            void *slot_context)
+coord_kit *kit_trial_start_told(const struct trial *trial,
+                                void (*slot_told)(void *context, const coord_slot_type *type, void *value, bool set),
+                                void *slot_context)
 {
     return with_rules(kit_start_told(&trial->options, slot_told, slot_context), trial, NULL);
 }
 
-coord_kit_client *trial_send(coord_kit *kit, const struct trial *trial, char id[TRIAL_ID])
+coord_kit_client *kit_trial_send(coord_kit *kit, const struct trial *trial, char id[TRIAL_ID])
 {
     static unsigned number;
     const char *headers[MAX_HEADERS + 3];
@@ -99,7 +99,7 @@ static bool has_ended(void *argument)
     return found;
 }
 
-bool trial_over(coord_kit *kit, const char *id, int64_t ns)
+bool kit_trial_over(coord_kit *kit, const char *id, int64_t ns)
 {
     struct end end = {kit, id};
     int64_t patience = kit->patience_ns;
@@ -111,10 +111,10 @@ bool trial_over(coord_kit *kit, const char *id, int64_t ns)
     return over;
 }
 
-bool trial_ask(coord_kit *kit, const struct trial *trial, int32_t *status)
+bool kit_trial_ask(coord_kit *kit, const struct trial *trial, int32_t *status)
 {
     char id[TRIAL_ID];
-    coord_kit_client *client = trial_send(kit, trial, id);
+    coord_kit_client *client = kit_trial_send(kit, trial, id);
     bool ended;
 
     if (!client)
@@ -122,5 +122,5 @@ bool trial_ask(coord_kit *kit, const struct trial *trial, int32_t *status)
     ended = coord_kit_read(client, COORD_KIT_ALL) || client->wire.broken;
     *status = coord_kit_answer(client)->status;
     coord_kit_leave(client);
-    return ended && trial_over(kit, id, kit->patience_ns);
+    return ended && kit_trial_over(kit, id, kit->patience_ns);
 }

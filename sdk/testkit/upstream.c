@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct upstream *upstreams_add(struct coord_kit *kit, const char *name, size_t size)
+struct upstream *kit_upstreams_add(struct coord_kit *kit, const char *name, size_t size)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
@@ -104,19 +104,19 @@ static bool send_head(const struct connection *connection, const coord_kit_rule 
     struct text head = {0};
     bool sent;
 
-    text_format(&head, "HTTP/1.1 %d Scripted\r\n", rule->status ? rule->status : 200);
-    if (!wire_has_field(rule->headers, "Content-Type"))
-        text_format(&head, "Content-Type: application/json\r\n");
-    wire_fields(&head, rule->headers);
+    kit_text_format(&head, "HTTP/1.1 %d Scripted\r\n", rule->status ? rule->status : 200);
+    if (!kit_wire_has_field(rule->headers, "Content-Type"))
+        kit_text_format(&head, "Content-Type: application/json\r\n");
+    kit_wire_fields(&head, rule->headers);
     if (rule->close)
-        text_format(&head, "Connection: close\r\n\r\n");
+        kit_text_format(&head, "Connection: close\r\n\r\n");
     else if (rule->pieces)
-        text_format(&head, "Transfer-Encoding: chunked\r\n\r\n");
+        kit_text_format(&head, "Transfer-Encoding: chunked\r\n\r\n");
     else if (rule->status == 204)
-        text_format(&head, "\r\n");
+        kit_text_format(&head, "\r\n");
     else
-        text_format(&head, "Content-Length: %zu\r\n\r\n", rule->body.size + (rule->ending != COORD_KIT_WHOLE));
-    sent = wire_send(connection->fd, text_slice(&head));
+        kit_text_format(&head, "Content-Length: %zu\r\n\r\n", rule->body.size + (rule->ending != COORD_KIT_WHOLE));
+    sent = kit_wire_send(connection->fd, text_slice(&head));
     free(head.data);
     return sent;
 }
@@ -131,11 +131,11 @@ static bool send_piece(const struct connection *connection, const coord_kit_rule
     if (piece->bytes.size == 0)
         return true;
     if (!rule->close)
-        text_format(&chunk, "%zx\r\n", piece->bytes.size);
-    text_append(&chunk, piece->bytes.data, piece->bytes.size);
+        kit_text_format(&chunk, "%zx\r\n", piece->bytes.size);
+    kit_text_append(&chunk, piece->bytes.data, piece->bytes.size);
     if (!rule->close)
-        text_append(&chunk, "\r\n", 2);
-    sent = wire_send(connection->fd, text_slice(&chunk));
+        kit_text_append(&chunk, "\r\n", 2);
+    sent = kit_wire_send(connection->fd, text_slice(&chunk));
     free(chunk.data);
     return sent;
 }
@@ -146,7 +146,7 @@ static bool play(const struct connection *connection, const coord_kit_rule *rule
     if (!wait_for(connection, rule->delay_ns, rule->gate))
         return false;
     if (rule->status != COORD_KIT_NO_HEAD) {
-        if (!send_head(connection, rule) || !wire_send(connection->fd, rule->body))
+        if (!send_head(connection, rule) || !kit_wire_send(connection->fd, rule->body))
             return false;
         for (size_t i = 0; i < rule->piece_count; i++)
             if (!send_piece(connection, rule, &rule->pieces[i]))
@@ -155,7 +155,7 @@ static bool play(const struct connection *connection, const coord_kit_rule *rule
     if (rule->ending == COORD_KIT_SILENT)
         return wait_for(connection, -1, NULL);
     return rule->ending == COORD_KIT_CUT || !rule->pieces || rule->close ||
-           wire_send(connection->fd, coord_slice_of("0\r\n\r\n"));
+           kit_wire_send(connection->fd, coord_slice_of("0\r\n\r\n"));
 }
 
 static coord_slice first_half(coord_slice bytes) { return (coord_slice){bytes.data, bytes.size / 2}; }
@@ -206,11 +206,11 @@ static bool serve(const struct connection *connection)
     leg->wire.fd = connection->fd;
     leg->wire.message.size = sizeof leg->wire.message;
     leg->wire.message.upstream = connection->upstream;
-    while (!leg->wire.message.whole && wire_pump(&leg->wire, -1))
+    while (!leg->wire.message.whole && kit_wire_pump(&leg->wire, -1))
         ;
     leg->wire.fd = -1; /* the connection's */
     if (!leg->wire.message.whole) {
-        wire_free(&leg->wire);
+        kit_wire_free(&leg->wire);
         free(leg);
         return false;
     }
@@ -270,7 +270,7 @@ static void *accept_main(void *argument)
     }
 }
 
-bool upstreams_start(struct coord_kit *kit)
+bool kit_upstreams_start(struct coord_kit *kit)
 {
     if (pipe(kit->wake) != 0)
         return false;
@@ -278,7 +278,7 @@ bool upstreams_start(struct coord_kit *kit)
     return kit->accepting;
 }
 
-void upstreams_stop(struct coord_kit *kit)
+void kit_upstreams_stop(struct coord_kit *kit)
 {
     pthread_mutex_lock(&kit->lock);
     kit->stopping = true;

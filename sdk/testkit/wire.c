@@ -12,7 +12,7 @@
 
 enum { CHUNK_SIZE_LINE = 0, CHUNK_DATA, CHUNK_END_LINE, CHUNK_TRAILER };
 
-void text_append(struct text *text, const void *data, size_t size)
+void kit_text_append(struct text *text, const void *data, size_t size)
 {
     if (text->size + size + 1 > text->room) {
         text->room = 2 * (text->size + size + 1);
@@ -26,7 +26,7 @@ void text_append(struct text *text, const void *data, size_t size)
     text->data[text->size] = '\0';
 }
 
-void text_format(struct text *text, const char *format, ...)
+void kit_text_format(struct text *text, const char *format, ...)
 {
     char line[1024];
     va_list arguments;
@@ -37,7 +37,7 @@ void text_format(struct text *text, const char *format, ...)
     va_end(arguments);
     if (size < 0 || (size_t)size >= sizeof line)
         abort();
-    text_append(text, line, (size_t)size);
+    kit_text_append(text, line, (size_t)size);
 }
 
 static void text_drop(struct text *text, size_t size)
@@ -46,7 +46,7 @@ static void text_drop(struct text *text, size_t size)
     memmove(text->data, text->data + size, text->size);
 }
 
-bool wire_send(int fd, coord_slice bytes)
+bool kit_wire_send(int fd, coord_slice bytes)
 {
     while (bytes.size > 0) {
         ssize_t sent = send(fd, bytes.data, bytes.size, MSG_NOSIGNAL);
@@ -61,7 +61,7 @@ bool wire_send(int fd, coord_slice bytes)
     return true;
 }
 
-bool wire_has_field(const char *const *headers, const char *name)
+bool kit_wire_has_field(const char *const *headers, const char *name)
 {
     for (; headers && headers[0] && headers[1]; headers += 2)
         if (strcasecmp(headers[0], name) == 0)
@@ -69,13 +69,13 @@ bool wire_has_field(const char *const *headers, const char *name)
     return false;
 }
 
-void wire_fields(struct text *out, const char *const *headers)
+void kit_wire_fields(struct text *out, const char *const *headers)
 {
     for (; headers && headers[0] && headers[1]; headers += 2) {
-        text_append(out, headers[0], strlen(headers[0]));
-        text_append(out, ": ", 2);
-        text_append(out, headers[1], strlen(headers[1]));
-        text_append(out, "\r\n", 2);
+        kit_text_append(out, headers[0], strlen(headers[0]));
+        kit_text_append(out, ": ", 2);
+        kit_text_append(out, headers[1], strlen(headers[1]));
+        kit_text_append(out, "\r\n", 2);
     }
 }
 
@@ -162,7 +162,7 @@ static void parse_head(struct wire *wire)
 
 static void take_body(struct wire *wire, size_t size)
 {
-    text_append(&wire->body, wire->in.data, size);
+    kit_text_append(&wire->body, wire->in.data, size);
     text_drop(&wire->in, size);
     wire->message.body = text_slice(&wire->body);
 }
@@ -205,7 +205,7 @@ static void use(struct wire *wire)
         end = wire->in.size > 0 ? memmem(wire->in.data, wire->in.size, "\r\n\r\n", 4) : NULL;
         if (!end)
             return;
-        text_append(&wire->head, wire->in.data, (size_t)(end - wire->in.data) + 4);
+        kit_text_append(&wire->head, wire->in.data, (size_t)(end - wire->in.data) + 4);
         text_drop(&wire->in, wire->head.size);
         if (strncmp(wire->head.data, "HTTP/1.1 100", 12) == 0) {
             wire->head.size = 0;
@@ -231,7 +231,7 @@ static void use(struct wire *wire)
     wire->message.whole = wire->left == 0;
 }
 
-bool wire_pump(struct wire *wire, int wait_ms)
+bool kit_wire_pump(struct wire *wire, int wait_ms)
 {
     struct pollfd ready = {.fd = wire->fd, .events = POLLIN};
     char piece[8192];
@@ -241,7 +241,7 @@ bool wire_pump(struct wire *wire, int wait_ms)
         return false;
     got = recv(wire->fd, piece, sizeof piece, 0);
     if (got > 0) {
-        text_append(&wire->in, piece, (size_t)got);
+        kit_text_append(&wire->in, piece, (size_t)got);
         use(wire);
         return true;
     }
@@ -250,7 +250,7 @@ bool wire_pump(struct wire *wire, int wait_ms)
     return false;
 }
 
-void wire_free(struct wire *wire)
+void kit_wire_free(struct wire *wire)
 {
     if (wire->fd >= 0)
         close(wire->fd);

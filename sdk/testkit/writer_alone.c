@@ -25,8 +25,8 @@ static const coord_plugin_descriptor plugin = {.size = sizeof plugin,
                                                .licence = "Apache-2.0",
                                                .steps = steps};
 
-const coord_plugin_descriptor *const *writer_alone_add(const coord_plugin_descriptor **room,
-                                                       const coord_kit_options *options)
+const coord_plugin_descriptor *const *kit_writer_alone_add(const coord_plugin_descriptor **room,
+                                                           const coord_kit_options *options)
 {
     size_t count = 0;
 
@@ -42,7 +42,7 @@ const coord_plugin_descriptor *const *writer_alone_add(const coord_plugin_descri
     return room;
 }
 
-const char *writer_alone_yaml(const coord_kit_writer *given)
+const char *kit_writer_alone_yaml(const coord_kit_writer *given)
 {
     return given ? "pipeline: {steps: [{type: kit-writer}, {type: decode}]}" : "pipeline: {steps: [{type: decode}]}";
 }

@@ -1,5 +1,6 @@
 # libcoordinator.so exports what sdk/abi/symbols.txt lists and nothing else; a plugin exports coord_plugin and nothing else.
-#     cmake -D NM=nm -D LIBRARY=FILE -D LIST=FILE -D PLUGINS=FOLDER -P symbols.cmake
+# The test kit is linked into tests of other people, whose names are theirs: its own begin with coord_ or kit_.
+#     cmake -D NM=nm -D LIBRARY=FILE -D LIST=FILE -D PLUGINS=FOLDER -D KIT=FILE -P symbols.cmake
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/exported.cmake)
 exported(${LIBRARY} made)
@@ -26,4 +27,15 @@ if(NOT plugins)
 endif()
 foreach(plugin IN LISTS plugins)
   check_plugin(${plugin})
+endforeach()
+
+execute_process(COMMAND ${NM} -g --defined-only ${KIT} OUTPUT_VARIABLE table COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[0-9a-f]+ [TDBRV] [^\n]+" lines "${table}")
+if(NOT lines)
+  message(FATAL_ERROR "no names in ${KIT}")
+endif()
+foreach(line IN LISTS lines)
+  if(NOT line MATCHES " (coord|kit)_[^ ]*$" AND NOT line MATCHES "__odr_asan|asan_globals")
+    message(FATAL_ERROR "${KIT} takes a name that is not its own: ${line}")
+  endif()
 endforeach()
