@@ -820,6 +820,19 @@ static void wrong_usage_and_a_wrong_configuration_are_2(void **state)
     run_end(&run);
 }
 
+/* What a file may be: a device, or a pipe that somebody keeps filling. */
+static void a_request_without_an_end_is_read_up_to_the_limit(void **state)
+{
+    struct run run;
+
+    (void)state;
+    configure("server: {max_request_body_size: 1}\n" GATEWAY "pipeline:\n  steps:\n    - type: decode\n");
+    run = explain(in_folder("c.yaml"), CHAT, (const char *const[6]){"--request", "/dev/zero"}, NULL);
+    assert_int_equal(run.code, 1);
+    assert_contains(run.output.data, "larger than server.max_request_body_size");
+    run_end(&run);
+}
+
 static int explain_from_input(const char *config, struct text *output)
 {
     char line[1024];
@@ -950,6 +963,7 @@ int main(void)
         TEST(a_variable_of_a_keys_own_is_as_secret),
         TEST(a_broken_answers_file_is_refused_with_its_position),
         TEST(wrong_usage_and_a_wrong_configuration_are_2),
+        TEST(a_request_without_an_end_is_read_up_to_the_limit),
         TEST(the_configuration_may_come_from_standard_input),
         TEST(check_tells_the_pipelines_as_composed),
     };
