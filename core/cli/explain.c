@@ -68,7 +68,8 @@ static bool read_path(const struct arguments *arguments, struct asked *asked)
     return *path == '/' || wrong("--path begins with a slash, as in /v1/completions, not", path);
 }
 
-static bool read_body(const char *path, struct buffer *body)
+/* Of what is larger than the service takes only so much that it says so. */
+static bool read_body(const char *path, size_t most, struct buffer *body)
 {
     bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdin : fopen(path, "re");
@@ -76,7 +77,7 @@ static bool read_body(const char *path, struct buffer *body)
     size_t got;
     bool good = file != NULL;
 
-    while (good && (got = fread(piece, 1, sizeof piece, file)) > 0)
+    while (good && body->size <= most && (got = fread(piece, 1, sizeof piece, file)) > 0)
         good = buffer_append(body, piece, got);
     good = good && !ferror(file);
     if (!good)
@@ -90,7 +91,7 @@ static bool read_all(const struct arguments *arguments, struct asked *asked)
 {
     if (strcmp(arguments->config, "-") == 0 && strcmp(arguments->request, "-") == 0)
         return wrong("--config and --request cannot both come from standard input", NULL);
-    return read_headers(arguments, asked) && read_path(arguments, asked) && read_body(arguments->request, &asked->body);
+    return read_headers(arguments, asked) && read_path(arguments, asked);
 }
 
 /* No pipeline serves it, and no dry run either. */
@@ -138,9 +139,10 @@ static int rehearse(struct loaded *loaded, struct rehearsal *rehearsal, const st
     return code;
 }
 
-static int load_and_rehearse(const struct arguments *arguments, const struct asked *asked)
+static int load_and_rehearse(const struct arguments *arguments, struct asked *asked)
 {
     struct rehearsal rehearsal = {.answer.fd = -1};
+    const struct settings *settings;
     struct loaded loaded;
     int code = USAGE;
 
@@ -150,8 +152,13 @@ static int load_and_rehearse(const struct arguments *arguments, const struct ask
     if (loaded.generation)
         given_answers_check(&rehearsal.answers, loaded.generation, &loaded.complaints);
     fprintf(stderr, "%.*s", COORD_FMT(buffer_slice(&loaded.complaints.text)));
-    if (loaded.generation && loaded.complaints.errors == 0)
-        code = rehearse(&loaded, &rehearsal, arguments, asked);
+    if (loaded.generation && loaded.complaints.errors == 0) {
+        settings = loaded.generation->settings;
+        if (read_body(arguments->request, settings->server.max_request_body_size, &asked->body)) {
+            asked->input.body = buffer_slice(&asked->body);
+            code = rehearse(&loaded, &rehearsal, arguments, asked);
+        }
+    }
     rehearsal_release(&rehearsal);
     load_release(&loaded);
     return code;
@@ -165,7 +172,6 @@ int cli_explain(const struct arguments *arguments)
     if (!arguments->config || !arguments->request || arguments->rest_count > 0)
         return cli_misused("explain");
     if (read_all(arguments, &asked)) {
-        asked.input.body = buffer_slice(&asked.body);
         curl_global_init(CURL_GLOBAL_DEFAULT);
         code = load_and_rehearse(arguments, &asked);
         curl_global_cleanup();

@@ -71,6 +71,15 @@ static bool name_is_good(const char *name)
     return false;
 }
 
+/* Names in C are made of it: one of the SDK's may be among them. */
+static bool name_is_ours(const char *name)
+{
+    if (strcmp(name, "coord") != 0 && strncmp(name, "coord-", strlen("coord-")) != 0)
+        return false;
+    fprintf(stderr, "coordinator: \"%s\" begins as names of the SDK do: take one without \"coord\"\n", name);
+    return true;
+}
+
 /* ---- Files ---- */
 
 /* `text` with the names put in. */
@@ -178,7 +187,11 @@ int cli_new_step(const struct arguments *arguments)
                 making.kind);
         return 2;
     }
-    if (!name_is_good(making.name) || !name_is_free(arguments, making.name))
+    if (arguments->dir && !*arguments->dir) { /* a variable that is not set: not the root of all folders */
+        fprintf(stderr, "coordinator: --dir names no folder\n");
+        return 2;
+    }
+    if (!name_is_good(making.name) || name_is_ours(making.name) || !name_is_free(arguments, making.name))
         return 2;
     for (size_t i = 0; making.name[i]; i++)
         making.identifier[i] = (char)(making.name[i] == '-' ? '_' : making.name[i]);

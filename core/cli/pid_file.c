@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -68,7 +69,8 @@ static long read_number(int fd)
         return 0;
     text[got] = '\0';
     number = strtol(text, &end, 10);
-    return end != text && (*end == '\n' || *end == '\0') && number > 0 ? number : 0;
+    /* No process has a larger one: as a pid_t it would be another, or mean many. */
+    return end != text && (*end == '\n' || *end == '\0') && number > 0 && number <= INT_MAX ? number : 0;
 }
 
 /* A new file with our number under a name of its own, locked. -1 with errno. */
@@ -93,6 +95,13 @@ static int make(const char *path, char made[PATH_ROOM])
     return -1;
 }
 
+static bool is_regular(int fd)
+{
+    struct stat facts;
+
+    return fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
 static bool is_at(int fd, const char *path)
 {
     struct stat ours, there;
@@ -111,7 +120,10 @@ static enum outcome replace(const char *made, const char *path, struct buffer *r
 
     if (fd < 0)
         return errno == ENOENT ? AGAIN : (refuse(reason, path, strerror(errno)), REFUSED);
-    if (!lock_byte(fd, TAKERS_BYTE, F_OFD_SETLKW)) {
+    if (!is_regular(fd)) { /* a device, as /dev/null, a pipe: to be there for others */
+        refuse(reason, path, "it is no regular file");
+        outcome = REFUSED;
+    } else if (!lock_byte(fd, TAKERS_BYTE, F_OFD_SETLKW)) {
         refuse(reason, path, strerror(errno));
         outcome = REFUSED;
     } else if (is_owned(fd)) {
@@ -259,15 +271,15 @@ void reload_answer_read(const char *pid_path, struct reload_answer *answer)
 {
     char path[PATH_ROOM], chunk[4096];
     struct buffer text = {.limit = ANSWER_LIMIT};
-    FILE *file = beside(path, pid_path, ".reload") ? fopen(path, "re") : NULL;
-    size_t got;
-    bool whole = true;
+    int fd = beside(path, pid_path, ".reload") ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    bool whole = fd >= 0 && is_regular(fd); /* of a pipe there might be no end */
+    ssize_t got;
 
     buffer_clear(&answer->text, 0);
-    while (file && whole && (got = fread(chunk, 1, sizeof chunk, file)) > 0)
-        whole = buffer_append(&text, chunk, got);
-    if (file)
-        fclose(file);
+    while (whole && (got = read(fd, chunk, sizeof chunk)) > 0)
+        whole = buffer_append(&text, chunk, (size_t)got);
+    if (fd >= 0)
+        close(fd);
     if (!buffer_append(&text, "", 1) || !parse_answer(answer, text.data)) {
         answer->number = 0;
         answer->state = RELOAD_NONE;

@@ -5,6 +5,8 @@
 #include "telemetry/families.h"
 #include "telemetry/log.h"
 
+#include <sys/stat.h>
+
 /* What came of it, and all that there is to say. */
 struct attempt {
     struct serving *serving;
@@ -141,6 +143,14 @@ static void load(struct attempt *attempt)
         give_up(attempt, RELOAD_FAILED, coord_slice_of("a step did not start"));
 }
 
+/* A pipe was read to its end at the start; whoever opens it again may wait for ever, and here nobody else would look at signals. */
+static bool is_pipe(const char *path)
+{
+    struct stat facts;
+
+    return stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode);
+}
+
 void serve_reload(struct serving *serving)
 {
     struct attempt attempt = {
@@ -152,6 +162,9 @@ void serve_reload(struct serving *serving)
         give_up(&attempt, RELOAD_FAILED,
                 coord_slice_of(
                     "--config - was read from standard input, which cannot be read again: restart, or serve a file"));
+    else if (is_pipe(serving->arguments->config))
+        give_up(&attempt, RELOAD_FAILED,
+                coord_slice_of("--config is a pipe, which cannot be read again: restart, or serve a file"));
     else
         load(&attempt);
     load_release(&attempt.loaded);

@@ -170,6 +170,7 @@ static bool read_bound(const struct reading *reading, const struct node *map, co
         wrong(reading, node->at, "prompt_tokens", "takes whole numbers of at least 0 as min and max");
     else
         *bound = (uint64_t)value;
+    reading->conditions->tokens_secret |= node->substituted;
     return true;
 }
 
@@ -304,8 +305,11 @@ static bool print_headers(struct buffer *out, const struct conditions *condition
 
 static bool print_tokens(struct buffer *out, const struct conditions *conditions)
 {
-    bool printed = buffer_append(out, "{", 1);
+    bool printed;
 
+    if (conditions->tokens_secret)
+        return buffer_append_text(out, "[secret]");
+    printed = buffer_append(out, "{", 1);
     if (conditions->min_tokens > 0)
         printed = printed && buffer_printf(out, "min: %llu", (unsigned long long)conditions->min_tokens);
     if (conditions->max_tokens < UINT64_MAX)

@@ -34,7 +34,7 @@ struct conditions {
     const struct header_condition *headers;
     size_t header_count;
     int stream, media; /* 0, 1; -1: not given */
-    bool has_tokens;
+    bool has_tokens, tokens_secret;
     uint64_t min_tokens, max_tokens;
     struct position tokens_at;
 };

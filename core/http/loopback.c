@@ -15,6 +15,7 @@ struct talk {
     int fd;
     coord_slice unsent;
     struct buffer raw;
+    size_t limit; /* of `raw` */
     bool ended;
 };
 
@@ -47,20 +48,26 @@ static void send_some(struct talk *talk)
     }
 }
 
-static bool read_some(struct talk *talk)
+/* LOOPBACK_DONE: so far. */
+static enum loopback_outcome read_some(struct talk *talk)
 {
     char piece[8192];
     ssize_t got = recv(talk->fd, piece, sizeof piece, 0);
 
-    if (got > 0)
-        return buffer_append(&talk->raw, piece, (size_t)got);
-    talk->ended = got == 0 || (errno != EAGAIN && errno != EINTR);
-    return true;
+    if (got <= 0)
+        talk->ended = got == 0 || (errno != EAGAIN && errno != EINTR);
+    else if ((size_t)got > talk->limit - talk->raw.size)
+        return LOOPBACK_TOO_LONG;
+    else if (!buffer_append(&talk->raw, piece, (size_t)got))
+        return LOOPBACK_BROKEN;
+    return LOOPBACK_DONE;
 }
 
 static enum loopback_outcome talk_until(struct talk *talk, int64_t deadline_ns)
 {
-    while (!talk->ended) {
+    enum loopback_outcome outcome = LOOPBACK_DONE;
+
+    while (!talk->ended && outcome == LOOPBACK_DONE) {
         struct pollfd ready = {.fd = talk->fd, .events = (short)(POLLIN | (talk->unsent.size > 0 ? POLLOUT : 0))};
         int64_t left = deadline_ns - clock_ns();
 
@@ -70,10 +77,10 @@ static enum loopback_outcome talk_until(struct talk *talk, int64_t deadline_ns)
             return LOOPBACK_BROKEN;
         if (ready.revents & POLLOUT)
             send_some(talk);
-        if ((ready.revents & (POLLIN | POLLHUP | POLLERR)) && !read_some(talk))
-            return LOOPBACK_BROKEN;
+        if (ready.revents & (POLLIN | POLLHUP | POLLERR))
+            outcome = read_some(talk);
     }
-    return LOOPBACK_DONE;
+    return outcome;
 }
 
 static bool take_body(const struct answer_head *head, coord_slice bytes, struct loopback_answer *answer)
@@ -114,16 +121,16 @@ static bool take_apart(coord_slice raw, struct arena *arena, struct loopback_ans
     return done;
 }
 
-enum loopback_outcome loopback_run(uint16_t port, coord_slice request, int64_t limit_ns, struct arena *arena,
-                                   struct loopback_answer *answer)
+enum loopback_outcome loopback_run(uint16_t port, coord_slice request, const struct loopback_limits *limits,
+                                   struct arena *arena, struct loopback_answer *answer)
 {
-    struct talk talk = {.fd = connect_to(port), .unsent = request};
+    struct talk talk = {.fd = connect_to(port), .unsent = request, .limit = limits->bytes};
     enum loopback_outcome outcome;
 
     *answer = (struct loopback_answer){.fd = -1};
     if (talk.fd < 0)
         return LOOPBACK_BROKEN;
-    outcome = talk_until(&talk, clock_ns() + limit_ns);
+    outcome = talk_until(&talk, clock_ns() + limits->ns);
     if (outcome == LOOPBACK_TIMEOUT)
         answer->fd = talk.fd;
     else

@@ -50,6 +50,26 @@ static bool find_note_in(Elf *elf, coord_plugin_note *note)
     return false;
 }
 
+/* Whether all that is to be mapped is there: the dynamic linker would be killed by the rest of a file that is being copied. */
+static bool is_whole(Elf *elf, int64_t size)
+{
+    size_t count = 0;
+
+    if (size < 0 || elf_getphdrnum(elf, &count) != 0)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        GElf_Phdr segment;
+        uint64_t end;
+
+        if (!gelf_getphdr(elf, (int)i, &segment))
+            return false;
+        if (segment.p_type == PT_LOAD &&
+            (__builtin_add_overflow(segment.p_offset, segment.p_filesz, &end) || end > (uint64_t)size))
+            return false;
+    }
+    return true;
+}
+
 static int native_class(void) { return sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32; }
 
 static int native_machine(void)
@@ -63,7 +83,7 @@ static int native_machine(void)
 #endif
 }
 
-static coord_status check_elf(int fd, const char *file, coord_plugin_note *note, struct buffer *reason)
+static coord_status check_elf(int fd, int64_t size, const char *file, coord_plugin_note *note, struct buffer *reason)
 {
     coord_status status = COORD_OK;
     GElf_Ehdr header = {0};
@@ -80,6 +100,9 @@ static coord_status check_elf(int fd, const char *file, coord_plugin_note *note,
                                  header.e_ident[EI_CLASS] == ELFCLASS32 ? "32" : "64", header.e_machine);
     else if (header.e_type != ET_DYN)
         status = registry_refuse(reason, file, "an ELF file, but not a shared object; link it with -shared");
+    else if (!is_whole(elf, size))
+        status = registry_refuse(reason, file,
+                                 "cut short: a part of it is missing; copy it under another name, then rename it");
     else if (!find_note_in(elf, note))
         status = registry_refuse(
             reason, file, "not a coordinator plugin (it has no .note.coordinator); declare it with COORD_PLUGIN(…)");
@@ -124,7 +147,7 @@ static coord_status check_file(const char *file, coord_plugin_note *note, struct
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode))
         status = registry_refuse(reason, file, "is not a regular file; name the plugin's .so");
     else
-        status = check_elf(fd, file, note, reason);
+        status = check_elf(fd, facts.st_size, file, note, reason);
     close(fd);
     return status == COORD_OK ? check_note(note, file, reason) : status;
 }

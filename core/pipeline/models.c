@@ -8,7 +8,7 @@
 
 #include <coordinator/document.h>
 
-enum { PLACES = 1024 };
+enum { PLACES = 1024, MOST = 10000 /* models of one gateway: each is looked at on the reactor */ };
 
 /* One gateway's list. */
 struct part {
@@ -111,6 +111,8 @@ static bool add_part(struct part *part, struct arena *arena, struct seen **place
     list = coord_document_parse_new(buffer_slice(&part->body), NULL, NULL);
     if (!list || coord_document_type(list, "/data") != COORD_JSON_ARRAY)
         leave_out(part, 502, "its answer is no list of models");
+    else if (coord_document_count(list, "/data") > MOST)
+        leave_out(part, 502, "its list has more than 10,000 models");
     else
         added = add_entries(arena, places, list, out);
     coord_document_free(list);

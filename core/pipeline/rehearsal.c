@@ -7,7 +7,10 @@
 
 #include <signal.h>
 
+enum { ANSWER_MIB = 64 };
+
 static const int64_t LIMIT_NS = REHEARSAL_SECONDS * INT64_C(1000000000);
+static const struct loopback_limits LIMITS = {REHEARSAL_SECONDS * INT64_C(1000000000), ANSWER_MIB *(size_t)(1 << 20)};
 
 void rehearsal_adjust(struct settings *settings)
 {
@@ -50,7 +53,7 @@ static enum loopback_outcome ask(struct rehearsal *rehearsal, const struct rehea
     enum loopback_outcome outcome = LOOPBACK_BROKEN;
 
     if (put_request(&request, input))
-        outcome = loopback_run(rehearsal->service.port, buffer_slice(&request), LIMIT_NS, arena, &rehearsal->answer);
+        outcome = loopback_run(rehearsal->service.port, buffer_slice(&request), &LIMITS, arena, &rehearsal->answer);
     buffer_release(&request);
     return outcome;
 }
@@ -101,6 +104,8 @@ static void judge(struct rehearsal *rehearsal, enum loopback_outcome outcome, bo
         !secrets_hide(&rehearsal->secrets, buffer_slice(&rehearsal->answer.body), &rehearsal->answer_body);
     if (outcome == LOOPBACK_TIMEOUT)
         judge_timeout(rehearsal);
+    else if (outcome == LOOPBACK_TOO_LONG)
+        rehearsal->error = arena_printf(&rehearsal->arena, "the answer is longer than %d MiB", ANSWER_MIB);
     else if (outcome == LOOPBACK_BROKEN || rehearsal->short_of_memory)
         rehearsal->error = "memory is short, or the service did not take the connection";
     else

@@ -11,7 +11,7 @@ static const char *in_folder(const char *name)
     static struct {
         const char *name;
         char path[128];
-    } files[] = {{"request.json", ""}, {"answers.yaml", ""}, {"c.yaml", ""}};
+    } files[] = {{"request.json", ""}, {"answers.yaml", ""}, {"c.yaml", ""}, {"long", ""}};
 
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (strcmp(files[i].name, name) == 0) {
@@ -678,6 +678,23 @@ static void what_does_not_end_is_cut(void **state)
     assert_in_range(now_ms() - began, 10000, 25000);
 }
 
+static void an_answer_without_an_end_is_read_up_to_a_limit(void **state)
+{
+    struct text output = {0};
+    char line[512];
+
+    (void)state;
+    file_write(in_folder("request.json"), CHAT);
+    configure(GATEWAY PLUGIN "pipeline:\n  steps:\n    - type: test-flood\n    - type: decode\n");
+    snprintf(
+        line, sizeof line, "'%s' explain --config '%s' --request '%s' > '%s'; code=$?; tail -c 200 '%s'; exit $code",
+        coordinator_program(), in_folder("c.yaml"), in_folder("request.json"), in_folder("long"), in_folder("long"));
+    assert_int_equal(run_program((const char *const[]){"/bin/sh", "-c", line, NULL}, NULL, &output), 1);
+    assert_contains(output.data, "the answer is longer than 64 MiB");
+    unlink(in_folder("long"));
+    text_free(&output);
+}
+
 static void secrets_and_what_came_from_the_environment_never_show(void **state)
 {
     static const char config[] = "gateway: {address: \"${GW}\"}\n" PLUGIN "pipeline:\n  steps:\n"
@@ -820,6 +837,19 @@ static void wrong_usage_and_a_wrong_configuration_are_2(void **state)
     run_end(&run);
 }
 
+/* What a file may be: a device, or a pipe that somebody keeps filling. */
+static void a_request_without_an_end_is_read_up_to_the_limit(void **state)
+{
+    struct run run;
+
+    (void)state;
+    configure("server: {max_request_body_size: 1}\n" GATEWAY "pipeline:\n  steps:\n    - type: decode\n");
+    run = explain(in_folder("c.yaml"), CHAT, (const char *const[6]){"--request", "/dev/zero"}, NULL);
+    assert_int_equal(run.code, 1);
+    assert_contains(run.output.data, "larger than server.max_request_body_size");
+    run_end(&run);
+}
+
 static int explain_from_input(const char *config, struct text *output)
 {
     char line[1024];
@@ -946,10 +976,12 @@ int main(void)
         TEST(the_usual_answers_have_the_shape_of_their_api),
         TEST(work_in_the_background_is_waited_for_and_told),
         TEST(what_does_not_end_is_cut),
+        TEST(an_answer_without_an_end_is_read_up_to_a_limit),
         TEST(secrets_and_what_came_from_the_environment_never_show),
         TEST(a_variable_of_a_keys_own_is_as_secret),
         TEST(a_broken_answers_file_is_refused_with_its_position),
         TEST(wrong_usage_and_a_wrong_configuration_are_2),
+        TEST(a_request_without_an_end_is_read_up_to_the_limit),
         TEST(the_configuration_may_come_from_standard_input),
         TEST(check_tells_the_pipelines_as_composed),
     };

@@ -21,6 +21,22 @@ static void say_nothing(struct stage *stage)
     stage->hang_up = true;
 }
 
+/* A list that would hold the reactor for long. */
+static void say_too_many(struct stage *stage)
+{
+    enum { ENTRIES = 10001, ENTRY = 16 };
+    char *list = malloc(ENTRIES * ENTRY + 32);
+    size_t size;
+
+    assert_non_null(list);
+    size = (size_t)sprintf(list, "{\"data\":[");
+    for (int i = 0; i < ENTRIES; i++)
+        size += (size_t)sprintf(list + size, "%s{\"id\":\"%d\"}", i ? "," : "", i);
+    memcpy(list + size, "]}", 3);
+    stage_json(stage, 200, "", list);
+    free(list);
+}
+
 static struct scripted *worker_of(script *other) { return scripted_start(&(struct scripted_options){.other = other}); }
 
 static void deploy_gateways(uint16_t first, uint16_t second, const char *more)
@@ -71,7 +87,7 @@ static void one_that_gives_no_list_is_left_out(void **state)
     } rows[] = {
         {NULL, "it refused the connection"}, {say_nonsense, "its answer is no list of models"},
         {say_no, "its status is not 200"},   {cut, "its answer broke off"},
-        {say_nothing, "no answer in time"},
+        {say_nothing, "no answer in time"},  {say_too_many, "its list has more than 10,000 models"},
     };
 
     (void)state;

@@ -615,6 +615,24 @@ static void a_configuration_from_standard_input_cannot_be_read_again(void **stat
     text_free(&output);
 }
 
+/* The one thread that looks at signals must not wait for somebody to write. */
+static void a_configuration_that_has_become_a_pipe_is_not_waited_for(void **state)
+{
+    struct scripted *worker = scripted_start(&(struct scripted_options){.decode = say_old});
+    struct plan plan = decode_at(worker);
+    struct text output = {0};
+
+    (void)state;
+    plan.pid_file = true;
+    deploy(&plan);
+    unlink(deployed.config);
+    assert_int_equal(mkfifo(deployed.config, 0600), 0);
+    assert_int_equal(reload(&output), 1);
+    assert_contains(output.data, "--config is a pipe, which cannot be read again");
+    assert_answers("old");
+    text_free(&output);
+}
+
 static void a_reload_that_takes_too_long_is_not_waited_for(void **state)
 {
     struct text output = {0};
@@ -705,6 +723,7 @@ int main(void)
         TEST(a_reload_by_pid_file_waits_for_its_result),
         TEST(a_pid_file_of_a_dead_process_is_taken_over_and_one_in_use_is_not),
         TEST(a_configuration_from_standard_input_cannot_be_read_again),
+        TEST(a_configuration_that_has_become_a_pipe_is_not_waited_for),
         TEST(a_reload_that_takes_too_long_is_not_waited_for),
         TEST(a_plugin_file_that_changed_is_named_and_its_loaded_code_runs_on),
     };

@@ -1,4 +1,5 @@
 /* Steps for the tests of `coordinator explain`: they splice, ask services of their own, wrap writers, park, and work on afterwards. */
+#include <coordinator/answer.h>
 #include <coordinator/background.h>
 #include <coordinator/call.h>
 #include <coordinator/plugin.h>
@@ -190,6 +191,23 @@ static const coord_step_type LATER = {.size = sizeof LATER,
                                       .execute = detach,
                                       .destroy = ask_destroy};
 
-static const coord_step_type *const steps[] = {&SPLICE, &ASK, &PARK, &LATER, &LATER_PARK, NULL};
+/* ---- test-flood: answers without an end ---- */
+
+static coord_status flood(void *state, coord_request *request)
+{
+    char piece[4096];
+    coord_status status = coord_answer_begin(request, 200, "text/plain", NULL);
+
+    (void)state;
+    memset(piece, 'x', sizeof piece);
+    while (status == COORD_OK)
+        status = coord_answer_write(request, (coord_slice){piece, sizeof piece});
+    return status;
+}
+
+static const coord_step_type FLOOD = {
+    .size = sizeof FLOOD, .name = "test-flood", .help = "For tests.", .execute = flood};
+
+static const coord_step_type *const steps[] = {&SPLICE, &ASK, &PARK, &LATER, &LATER_PARK, &FLOOD, NULL};
 
 COORD_PLUGIN(.name = "rehearsed", .version = "1", .licence = "Apache-2.0", .steps = steps)

@@ -4,7 +4,7 @@
  *
  * Only what a worker would say again is kept: whole 200 answers of requests that ask for temperature 0. The key is the body as
  * the client wrote it, without the members that shape no answer, so two requests share an answer only if a worker would see
- * the same bytes; beside it stands the header that tells clients apart, so nobody gets what another one was told. Entries and bytes
+ * the same bytes; beside it stand the query and the header that tells clients apart, so nobody gets what another one was told. Entries and bytes
  * are bounded, the longest unused goes first.
  *
  * One cache for all reactors, with a lock: a prompt comes back on any of them, and with a cache for each, most would miss.
@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <time.h>
 
 enum { BUCKETS = 4096, TYPE_ROOM = 64, PIECE = 64 * 1024 };
@@ -258,14 +259,26 @@ static void record_data(coord_writer *writer, coord_slice bytes)
         give_up(recording);
 }
 
+/* Whether it is whole by what it says: words inside of an event are none of the stream's. */
+static bool is_complete(const struct entry *entry)
+{
+    static const char done[] = "\ndata: [DONE]";
+    size_t size = entry->body.size, end = sizeof done - 1;
+
+    if (strncmp(entry->type, "text/event-stream", 17) != 0)
+        return size > 0;
+    while (size > 0 && (entry->body.data[size - 1] == '\n' || entry->body.data[size - 1] == '\r'))
+        size--;
+    return size >= end && memcmp(entry->body.data + size - end, done, end) == 0;
+}
+
 /* The answer came to its end. A worker's error inside a 200 is none to keep; better one answer too few than a wrong one. */
 static void record_end(coord_writer *writer)
 {
     struct recording *recording = coord_writer_state(writer);
     struct entry *entry = recording->entry;
 
-    if (!entry || bytes_contain(&entry->body, "\"error\"") ||
-        (strncmp(entry->type, "text/event-stream", 17) == 0 && !bytes_contain(&entry->body, "data: [DONE]")))
+    if (!entry || bytes_contain(&entry->body, "\"error\"") || !is_complete(entry))
         return;
     recording->entry = NULL;
     cache_put_take(recording->cache, entry);
@@ -301,18 +314,30 @@ static bool is_repeatable(coord_request *request)
     return strtod(number, NULL) == 0; /* 0, 0.0, 0e0 */
 }
 
-/* The header's value, a NUL (which stands in no header), and the body without what shapes no answer. */
+/* Every line that the client sent of the header: which one a worker believes is not known here. */
+static bool add_client(struct cache *cache, coord_request *request, struct bytes *key)
+{
+    size_t size = strlen(cache->header), at = 0;
+    coord_slice name, value;
+
+    while (coord_request_header_at(request, at++, &name, &value) == COORD_OK)
+        if (name.size == size && strncasecmp(name.data, cache->header, size) == 0 &&
+            (!bytes_add(key, value.data, value.size, SIZE_MAX) || !bytes_add(key, "\n", 1, SIZE_MAX)))
+            return false;
+    return true;
+}
+
+/* The header, the query, and the body without what shapes no answer. The NULs stand in none of the first two. */
 static bool make_key(struct cache *cache, coord_request *request, struct bytes *key)
 {
     coord_document *body = coord_document_clone_new(coord_request_body(request)); /* edits are the clone's alone */
-    coord_slice client = {0}, text;
+    coord_slice query = coord_request_query(request), text;
     bool made = body != NULL;
 
     for (size_t i = 0; made && i < sizeof ignored / sizeof *ignored; i++)
         made = coord_document_remove_all(body, "", coord_slice_of(ignored[i]), NULL) == COORD_OK;
-    if (coord_request_header(request, cache->header, &client) != COORD_OK)
-        client = (coord_slice){0};
-    made = made && coord_document_text(body, &text) == COORD_OK && bytes_add(key, client.data, client.size, SIZE_MAX) &&
+    made = made && coord_document_text(body, &text) == COORD_OK && add_client(cache, request, key) &&
+           bytes_add(key, "", 1, SIZE_MAX) && bytes_add(key, query.data, query.size, SIZE_MAX) &&
            bytes_add(key, "", 1, SIZE_MAX) && bytes_add(key, text.data, text.size, SIZE_MAX);
     coord_document_free(body);
     return made;

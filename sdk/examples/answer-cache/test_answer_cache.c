@@ -97,10 +97,35 @@ static void only_the_same_prompt_of_the_same_client_is_the_same_request(void)
     assert(coord_kit_stop(kit));
 }
 
+static void every_line_of_the_header_and_the_query_tell_apart(void)
+{
+    static const struct {
+        const char *target, *headers[5];
+    } rows[] = {
+        {chat, {NULL}},
+        {"/v1/chat/completions?a=1", {NULL}},
+        {"/v1/chat/completions?a=2", {NULL}},
+        {chat, {"authorization", "a", NULL}},
+        {chat, {"authorization", "a", "Authorization", "b", NULL}},
+        {chat, {"authorization", "a", "Authorization", "c", NULL}},
+    };
+    coord_kit *kit = start_with("");
+
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("{}")});
+    for (int again = 0; again < 2; again++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            assert(is_hit(coord_kit_ask(kit, &(coord_kit_request){.target = rows[i].target,
+                                                                  .headers = rows[i].headers,
+                                                                  .body = COORD_SLICE("{\"temperature\":0}")})) ==
+                   again);
+    assert(coord_kit_stop(kit));
+}
+
 static void what_a_worker_might_say_otherwise_is_not_kept(void)
 {
     static const char good[] = "{\"temperature\":0}", streamed[] = "{\"temperature\":0,\"stream\":true}";
     static const coord_kit_piece half = {.bytes = COORD_SLICE("data: {\"choices\":[]}\n\n")};
+    static const coord_kit_piece told = {.bytes = COORD_SLICE("data: {\"said\":\"\\ndata: [DONE]\"}\n\n")};
     static const coord_kit_piece error = {.bytes = COORD_SLICE("data: {\"error\":{\"code\":500}}\n\ndata: [DONE]\n\n")};
     static const struct {
         const char *asked;
@@ -118,6 +143,8 @@ static void what_a_worker_might_say_otherwise_is_not_kept(void)
               "{\"choices\":[\"more than eighty bytes, which is more than this test allows an answer to have\"]}")}},
         {streamed, {.headers = event_stream, .pieces = &half, .piece_count = 1, .ending = COORD_KIT_CUT}},
         {streamed, {.headers = event_stream, .pieces = &half, .piece_count = 1}},
+        {streamed, {.headers = event_stream, .pieces = &told, .piece_count = 1}},
+        {good, {.body = COORD_SLICE("")}},
         {streamed, {.headers = event_stream, .pieces = &error, .piece_count = 1}},
     };
 
@@ -243,6 +270,7 @@ int main(void)
     the_same_request_gets_the_same_bytes_and_no_worker_is_asked();
     a_stream_is_answered_as_a_stream_and_apart_from_json();
     only_the_same_prompt_of_the_same_client_is_the_same_request();
+    every_line_of_the_header_and_the_query_tell_apart();
     what_a_worker_might_say_otherwise_is_not_kept();
     another_api_passes_by();
     the_longest_unused_makes_room();
@@ -250,6 +278,6 @@ int main(void)
     an_answer_that_is_too_old_is_asked_for_anew();
     a_client_that_reads_slowly_gets_the_whole_stream_too();
     many_at_a_time_get_what_is_theirs();
-    printf("answer-cache: 10 tests passed\n");
+    printf("answer-cache: 11 tests passed\n");
     return 0;
 }

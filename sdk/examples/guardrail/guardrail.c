@@ -7,6 +7,7 @@
 #include <coordinator/metric.h>
 #include <coordinator/plugin.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { CLOSED = 0, OPEN = 1 }; /* as in `choices` */
@@ -59,15 +60,17 @@ static coord_status guardrail_create(const coord_config *config, void **state, c
     return COORD_OK;
 }
 
-/* Adds a member with the client's own bytes, if the client sent one. */
-static void add_part(coord_json *json, const char *name, coord_request *request, const char *pointer)
+/* Adds a member with the client's own bytes, if the client sent one. COORD_REPEATED: which one the worker takes is not known. */
+static coord_status add_part(coord_json *json, const char *name, coord_request *request, const char *pointer)
 {
     coord_slice part;
+    coord_status status = pointer ? coord_document_get(coord_request_body(request), pointer, &part) : COORD_ABSENT;
 
-    if (pointer && coord_document_get(coord_request_body(request), pointer, &part) == COORD_OK) {
+    if (status == COORD_OK) {
         coord_json_key(json, name);
         coord_json_raw(json, part);
     }
+    return status == COORD_ABSENT ? COORD_OK : status;
 }
 
 static coord_status set_question(coord_call *call, coord_request *request, const struct prompt *prompt)
@@ -79,22 +82,32 @@ static coord_status set_question(coord_call *call, coord_request *request, const
     coord_json_object(json);
     coord_json_key(json, "model");
     coord_json_string(json, coord_request_model(request));
-    add_part(json, "input", request, prompt->input);
-    add_part(json, "instructions", request, prompt->instructions);
+    status = add_part(json, "input", request, prompt->input);
+    if (status == COORD_OK)
+        status = add_part(json, "instructions", request, prompt->instructions);
     coord_json_close(json);
-    status = coord_json_end(json, &text);
+    if (status == COORD_OK)
+        status = coord_json_end(json, &text);
     if (status == COORD_OK)
         status = coord_call_set_text(call, text, "application/json");
     coord_json_free(json);
     return status;
 }
 
-/* What the service said: COORD_OK with `*flagged`, or anything else when that cannot be told. */
+/* What the service said: COORD_OK with `*flagged`, or anything else when that cannot be told. Of a list it may judge each part. */
 static coord_status read_verdict(coord_call *call, bool *flagged)
 {
     coord_document *answer = coord_call_status(call) == 200 ? coord_call_document(call) : NULL;
+    size_t count = answer ? coord_document_count(answer, "/results") : 0;
+    coord_status status = count > 0 ? COORD_OK : COORD_ABSENT;
+    char pointer[64];
 
-    return answer ? coord_document_get_bool(answer, "/results/0/flagged", flagged) : COORD_ABSENT;
+    *flagged = false;
+    for (size_t i = 0; i < count && status == COORD_OK && !*flagged; i++) {
+        snprintf(pointer, sizeof pointer, "/results/%zu/flagged", i);
+        status = coord_document_get_bool(answer, pointer, flagged);
+    }
+    return status;
 }
 
 static coord_status ask(struct guardrail *guardrail, coord_request *request, const struct prompt *prompt)
@@ -103,9 +116,11 @@ static coord_status ask(struct guardrail *guardrail, coord_request *request, con
     coord_status status;
     bool flagged;
 
+    status = call ? set_question(call, request, prompt) : COORD_NO_MEMORY;
+    if (status == COORD_REPEATED)
+        return coord_fail(request, 400, "invalid_value", "what the model shall read stands there twice");
     /* keep_failure: a service that is away or late is our business here, not yet the client's error. */
-    if (!call || coord_call_set_path(call, coord_slice_of("/v1/moderations")) != COORD_OK ||
-        set_question(call, request, prompt) != COORD_OK ||
+    if (status != COORD_OK || coord_call_set_path(call, coord_slice_of("/v1/moderations")) != COORD_OK ||
         coord_call_set_timeout(call, guardrail->timeout) != COORD_OK || coord_call_keep_failure(call) != COORD_OK)
         return coord_fail(request, 500, NULL, "the moderation service could not be asked");
     status = coord_call_run(call); /* parks this request; others run meanwhile */

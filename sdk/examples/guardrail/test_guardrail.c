@@ -77,12 +77,44 @@ static void a_flagged_prompt_is_a_400_in_the_apis_shape_and_reaches_no_worker(vo
     assert(coord_kit_stop(kit));
 }
 
+/* A list of prompts has a verdict each. */
+static void one_prompt_of_many_that_is_flagged_suffices(void)
+{
+    coord_kit *kit =
+        start(open, (coord_kit_rule){.body = COORD_SLICE("{\"results\":[{\"flagged\":false},{\"flagged\":true}]}")});
+    const coord_kit_message *answer =
+        coord_kit_post(kit, "/v1/completions", "{\"model\":\"m\",\"prompt\":[\"hi\",\"you\"]}");
+
+    assert(answer && answer->status == 400);
+    assert(coord_kit_leg_count(kit, "gateway") == 0);
+    assert(coord_kit_stop(kit));
+}
+
+/* The service would be asked about one of them, or none, and the worker may read the other. */
+static void what_stands_there_twice_is_refused(void)
+{
+    static const char *const rows[][2] = {
+        {"/v1/messages", "{\"model\":\"m\",\"max_tokens\":1,\"system\":\"a\",\"system\":\"b\",\"messages\":[]}"},
+        {"/v1/responses", "{\"model\":\"m\",\"instructions\":\"a\",\"instructions\":\"b\",\"input\":\"hi\"}"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        coord_kit *kit = start(open, passes);
+        const coord_kit_message *answer = coord_kit_post(kit, rows[i][0], rows[i][1]);
+
+        assert(answer && answer->status == 400);
+        assert(coord_kit_leg_count(kit, "gateway") == 0);
+        assert(coord_kit_stop(kit));
+    }
+}
+
 /* A service that fails, in every way. */
 static const coord_kit_rule failures[] = {
     {.status = 500},
     {.body = COORD_SLICE("not JSON")},
     {.body = COORD_SLICE("{\"results\":[]}")},
     {.body = COORD_SLICE("{\"results\":[{\"flagged\":\"no\"}]}")},
+    {.body = COORD_SLICE("{\"results\":[{\"flagged\":false},{}]}")},
     {.status = COORD_KIT_NO_HEAD, .ending = COORD_KIT_CUT},
     {.status = COORD_KIT_NO_HEAD, .ending = COORD_KIT_SILENT},
 };
@@ -127,9 +159,11 @@ int main(void)
 {
     a_prompt_that_passes_goes_on();
     a_flagged_prompt_is_a_400_in_the_apis_shape_and_reaches_no_worker();
+    one_prompt_of_many_that_is_flagged_suffices();
+    what_stands_there_twice_is_refused();
     a_service_that_fails_closed_is_a_503();
     a_service_that_fails_open_lets_the_request_go_and_is_counted();
     a_client_that_leaves_ends_the_question();
-    printf("guardrail: 5 tests passed\n");
+    printf("guardrail: 7 tests passed\n");
     return 0;
 }

@@ -443,18 +443,20 @@ static void redact_head(coord_writer *writer, coord_head *head)
 {
     struct redactor *redactor = coord_writer_state(writer);
 
-    if (coord_head_status(head) != 200 || (!coord_head_is_event_stream(head) && !coord_head_is_json(head))) {
+    bool events = coord_head_is_event_stream(head), json = coord_head_is_json(head);
+
+    if (coord_head_status(head) != 200) {
         coord_writer_skip(writer); /* an error: nothing that a model said */
         return;
     }
-    if (coord_head_is_event_stream(head))
+    if (events)
         redactor->sse = coord_sse_new(BODY_LIMIT);
-    else
+    else if (json)
         redactor->body = calloc(1, sizeof *redactor->body);
     redactor->writer = writer;
     coord_writer_pass_head(writer, head);
     if (!redactor->sse && !redactor->body)
-        cut_answer(redactor, "memory is short");
+        cut_answer(redactor, events || json ? "memory is short" : "its Content-Type is neither events nor JSON");
 }
 
 static void redact_data(coord_writer *writer, coord_slice bytes)

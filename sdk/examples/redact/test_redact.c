@@ -278,6 +278,24 @@ static void what_cannot_be_looked_into_is_cut_before_it(void)
     }
 }
 
+/* Nobody has told what it is: a model may have said it. */
+static void an_answer_of_another_type_does_not_come_through(void)
+{
+    static const char *const types[] = {"text/plain", "application/problem+json"};
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const char *const headers[] = {"Content-Type", types[i], NULL};
+        coord_kit *kit = start();
+        coord_kit_client *client;
+
+        coord_kit_on(kit, &(coord_kit_rule){.headers = headers, .body = COORD_SLICE("secret")});
+        client = coord_kit_send(kit, &(coord_kit_request){.target = "/v1/chat/completions", .body = COORD_SLICE("{}")});
+        assert(client && !coord_kit_read(client, COORD_KIT_ALL));
+        assert(coord_kit_answer(client)->body.size == 0 && coord_kit_logged(kit, "Content-Type"));
+        assert(coord_kit_stop(kit));
+    }
+}
+
 static void a_stream_that_breaks_while_something_is_held_leaks_nothing(void)
 {
     static const coord_kit_piece pieces[] = {{.bytes = COORD_SLICE(CHAT("0", "x") CHAT("0", "sec"))}};
@@ -388,7 +406,8 @@ int main(void)
     only_what_may_be_a_word_is_held_and_nothing_longer_than_needed();
     done_is_the_end_of_all_texts();
     what_cannot_be_looked_into_is_cut_before_it();
+    an_answer_of_another_type_does_not_come_through();
     a_stream_that_breaks_while_something_is_held_leaks_nothing();
-    printf("redact: 10 tests passed\n");
+    printf("redact: 11 tests passed\n");
     return 0;
 }

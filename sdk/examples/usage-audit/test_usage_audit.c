@@ -5,9 +5,12 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 extern const coord_plugin_descriptor coord_plugin; /* of usage_audit.c */
@@ -42,6 +45,17 @@ static coord_kit *start(const char *path, const char *queue) { return start_on(1
 static double lost(const char *reason)
 {
     return coord_kit_metric("usage_audit_lost_total", (const coord_slice[]){coord_slice_of(reason)});
+}
+
+static const char *whole_file(void)
+{
+    static char text[4096];
+    FILE *in = fopen(file, "r");
+
+    assert(in);
+    text[fread(text, 1, sizeof text - 1, in)] = '\0';
+    fclose(in);
+    return text;
 }
 
 /* The file's text, its times replaced by T; it is emptied. */
@@ -153,6 +167,53 @@ static void a_write_that_fails_is_counted(void)
     assert(lost("write_failed") == before + 1);
 }
 
+static void what_a_full_disk_took_of_a_line_spoils_no_other(void)
+{
+    struct rlimit before, full;
+    double had = lost("write_failed");
+    coord_kit *kit = start(file, "10");
+    const char *text;
+
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("{}")});
+    assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR && getrlimit(RLIMIT_FSIZE, &before) == 0);
+    full = before;
+    full.rlim_cur = 20; /* so much of a line fits */
+    assert(setrlimit(RLIMIT_FSIZE, &full) == 0);
+    assert(coord_kit_post(kit, chat, asked)->status == 200);
+    for (int i = 0; i < 10000 && lost("write_failed") == had; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    assert(coord_kit_post(kit, chat, asked)->status == 200);
+    assert(coord_kit_stop(kit));
+    assert(lost("write_failed") == had + 1);
+    text = whole_file();
+    assert(strlen(text) > 21 && strncmp(text + 20, "\n{\"time\":1", 10) == 0);
+    assert(truncate(file, 0) == 0);
+}
+
+/* Nobody reads what the pipe is full of: the process ends all the same. */
+static void a_pipe_that_is_full_does_not_hold_up_the_end(void)
+{
+    char pipe[80], body[4096];
+    double had = lost("write_failed");
+    coord_kit *kit;
+    int reader;
+
+    snprintf(pipe, sizeof pipe, "%s/pipe", folder);
+    assert(mkfifo(pipe, 0600) == 0);
+    reader = open(pipe, O_RDONLY | O_NONBLOCK);
+    assert(reader >= 0);
+    snprintf(body, sizeof body, "{\"model\":\"%0*d\",\"messages\":[]}", 3000, 1);
+    kit = start(pipe, "100");
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("{}")});
+    for (int i = 0; i < 40; i++)
+        assert(coord_kit_post(kit, chat, body)->status == 200);
+    assert(coord_kit_stop(kit));
+    assert(lost("write_failed") > had);
+    close(reader);
+    unlink(pipe);
+}
+
 static void a_file_that_cannot_be_opened_is_told_at_the_start(void)
 {
     static const char yaml[] =
@@ -173,9 +234,11 @@ int main(void)
     many_at_a_time_are_whole_lines();
     answers_do_not_wait_for_the_file_and_what_it_has_no_room_for_is_counted();
     a_write_that_fails_is_counted();
+    what_a_full_disk_took_of_a_line_spoils_no_other();
+    a_pipe_that_is_full_does_not_hold_up_the_end();
     a_file_that_cannot_be_opened_is_told_at_the_start();
     unlink(file);
     rmdir(folder);
-    printf("usage-audit: 5 tests passed\n");
+    printf("usage-audit: 7 tests passed\n");
     return 0;
 }

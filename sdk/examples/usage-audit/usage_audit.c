@@ -12,10 +12,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { PATIENCE_MS = 1000, TICK_MS = 50 };
 
 struct line {
     struct line *next;
@@ -29,6 +32,8 @@ struct audit {
     coord_metric *lost;
     int fd; /* -1: not open */
     pthread_t writer;
+    int patience_ms; /* the writer's: how long a pipe that nobody empties is waited for once it is to stop */
+    bool torn;       /* the writer's: a part of a line stands at the file's end */
 
     /* The queue. Reactors hold the lock for as long as it takes to link one line. */
     pthread_mutex_t lock;
@@ -63,19 +68,51 @@ static struct line *take_lines(struct audit *audit)
     return lines;
 }
 
-static bool write_all(int fd, const char *text, size_t size)
+static bool is_stopping(struct audit *audit)
+{
+    bool stopping;
+
+    pthread_mutex_lock(&audit->lock);
+    stopping = audit->stopping;
+    pthread_mutex_unlock(&audit->lock);
+    return stopping;
+}
+
+/* A pipe is full: waits, but the process' end does not wait for whoever should empty it. */
+static bool wait_for_room(struct audit *audit)
+{
+    struct pollfd room = {.fd = audit->fd, .events = POLLOUT};
+
+    while (audit->patience_ms > 0) {
+        if (poll(&room, 1, TICK_MS) > 0)
+            return true;
+        if (is_stopping(audit))
+            audit->patience_ms -= TICK_MS;
+    }
+    return false;
+}
+
+/* `torn` tells whether the last byte that was written is in the middle of a line. */
+static bool write_all(struct audit *audit, const char *text, size_t size)
 {
     while (size > 0) {
-        ssize_t wrote = write(fd, text, size);
+        ssize_t wrote = write(audit->fd, text, size);
 
-        if (wrote < 0 && errno != EINTR)
+        if (wrote < 0 && errno != EINTR && (errno != EAGAIN || !wait_for_room(audit)))
             return false;
         if (wrote > 0) {
             text += wrote;
             size -= (size_t)wrote;
+            audit->torn = text[-1] != '\n';
         }
     }
     return true;
+}
+
+/* What a full disk has left of a line must not spoil the next one. */
+static bool write_line(struct audit *audit, const struct line *line)
+{
+    return (!audit->torn || write_all(audit, "\n", 1)) && write_all(audit, line->text, line->size);
 }
 
 static void *write_lines(void *argument)
@@ -85,7 +122,7 @@ static void *write_lines(void *argument)
     for (struct line *line, *next; (line = take_lines(audit)) != NULL;)
         for (; line; line = next) {
             next = line->next;
-            if (!write_all(audit->fd, line->text, line->size))
+            if (!write_line(audit, line))
                 coord_metric_add(audit->lost, 1, (const coord_slice[]){COORD_SLICE("write_failed")});
             free(line);
         }
@@ -201,6 +238,7 @@ static coord_status audit_create(const coord_config *config, void **state, coord
     pthread_mutex_init(&audit->lock, NULL);
     pthread_cond_init(&audit->some, NULL);
     audit->fd = -1;
+    audit->patience_ms = PATIENCE_MS;
     audit->last = &audit->first;
     if (coord_config_string(config, "file", &path) != COORD_OK ||
         coord_config_int(config, "queue", &audit->limit) != COORD_OK ||
@@ -217,7 +255,8 @@ static coord_status audit_start(void *state, coord_error *error)
 {
     struct audit *audit = state;
 
-    audit->fd = open(audit->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    /* O_NONBLOCK: a named pipe that nobody reads from is told, and does not hold up the start. */
+    audit->fd = open(audit->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0640);
     if (audit->fd < 0)
         return coord_error_set(error, "cannot open %s: %s", audit->path, strerror(errno));
     if (pthread_create(&audit->writer, NULL, write_lines, audit) == 0)

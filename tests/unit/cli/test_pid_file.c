@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,6 +219,59 @@ static void one_that_another_has_put_in_its_place_is_not_removed(void **state)
     assert_int_equal(files_left(), 1);
 }
 
+/* As a pid_t these would be the process group, every process there is, and process 5. */
+static void a_number_that_no_process_can_have_is_none(void **state)
+{
+    static const char *const numbers[] = {"4294967296\n", "4294967295\n", "4294967301\n", "-5\n", "0\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct buffer reason = {0};
+        struct flock first_byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+        FILE *holder;
+
+        write_file(path, numbers[i]);
+        holder = fopen(path, "r+e");
+        assert_non_null(holder);
+        assert_int_equal(fcntl(fileno(holder), F_OFD_SETLK, &first_byte), 0);
+        assert_int_equal(pid_file_process(path, &reason), 0);
+        assert_true(buffer_append(&reason, "", 1));
+        assert_non_null(strstr(reason.data, "is no pid file"));
+        fclose(holder);
+        buffer_release(&reason);
+    }
+}
+
+static void what_is_no_regular_file_is_not_replaced(void **state)
+{
+    struct pid_file file;
+    struct buffer reason = {0};
+    struct stat facts;
+
+    (void)state;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_false(pid_file_take(&file, path, &reason));
+    assert_true(buffer_append(&reason, "", 1));
+    assert_non_null(strstr(reason.data, "it is no regular file"));
+    assert_int_equal(stat(path, &facts), 0);
+    assert_true(S_ISFIFO(facts.st_mode));
+    buffer_release(&reason);
+}
+
+/* Whoever opened it to read would wait until somebody writes. */
+static void a_pipe_in_the_place_of_answers_holds_up_nobody(void **state)
+{
+    struct reload_answer got = {0};
+
+    (void)state;
+    assert_int_equal(mkfifo(answers, 0600), 0);
+    alarm(60);
+    reload_answer_read(path, &got);
+    alarm(0);
+    assert_int_equal(got.state, RELOAD_NONE);
+    buffer_release(&got.text);
+}
+
 static void answers_come_back_as_they_were_given(void **state)
 {
     static const enum reload_state states[] = {RELOAD_BEGUN, RELOAD_APPLIED, RELOAD_REFUSED, RELOAD_FAILED,
@@ -274,6 +328,9 @@ int main(void)
         CASE(somebody_who_just_looks_at_a_stale_one_does_not_hold_it),
         CASE(of_many_who_want_it_one_gets_it),
         CASE(one_that_another_has_put_in_its_place_is_not_removed),
+        CASE(a_number_that_no_process_can_have_is_none),
+        CASE(what_is_no_regular_file_is_not_replaced),
+        CASE(a_pipe_in_the_place_of_answers_holds_up_nobody),
         CASE(answers_come_back_as_they_were_given),
         CASE(what_is_no_answer_is_none),
     };

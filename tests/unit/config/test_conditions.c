@@ -192,6 +192,7 @@ static void conditions_are_printed_as_yaml_without_what_was_substituted(void **s
         {"when: {prompt_tokens: {min: 3, max: 4}}\n", "{prompt_tokens: {min: 3, max: 4}}"},
         {"when: {models: [a, \"${X:-hidden}\"], headers: {x-a: \"${X:-hidden}\", x-b: c}}\n",
          "{models: [secret], headers: {x-a: [secret], x-b: [\"c\"]}}"},
+        {"when: {prompt_tokens: {min: \"${X:-3}\", max: 4}}\n", "{prompt_tokens: [secret]}"},
     };
 
     (void)state;

@@ -7,6 +7,8 @@
 
 static const char REQUEST[] = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
+static const struct loopback_limits PATIENT = {PATIENCE_MS * MS, 1 << 20}, HASTY = {50 * MS, 1 << 20};
+
 static void what_came_is_taken_apart(void **state)
 {
     static const struct {
@@ -36,7 +38,7 @@ static void what_came_is_taken_apart(void **state)
         struct arena arena = {0};
 
         print_message("  %s\n", rows[i].name);
-        assert_int_equal(loopback_run((uint16_t)peer->port, coord_slice_of(REQUEST), PATIENCE_MS * MS, &arena, &answer),
+        assert_int_equal(loopback_run((uint16_t)peer->port, coord_slice_of(REQUEST), &PATIENT, &arena, &answer),
                          LOOPBACK_DONE);
         assert_int_equal(answer.status, rows[i].status);
         assert_true(coord_slice_is(buffer_slice(&answer.body), rows[i].body));
@@ -56,7 +58,7 @@ static void the_fields_are_kept_in_their_order(void **state)
     struct arena arena = {0};
 
     (void)state;
-    assert_int_equal(loopback_run((uint16_t)peer->port, coord_slice_of(REQUEST), PATIENCE_MS * MS, &arena, &answer),
+    assert_int_equal(loopback_run((uint16_t)peer->port, coord_slice_of(REQUEST), &PATIENT, &arena, &answer),
                      LOOPBACK_DONE);
     assert_int_equal(answer.headers.count, 3);
     assert_true(coord_slice_is(answer.headers.list[0].name, "A") && coord_slice_is(answer.headers.list[2].value, "2"));
@@ -73,13 +75,32 @@ static void an_answer_that_does_not_come_is_waited_for_no_longer_than_asked(void
     int64_t began = now_ns();
 
     (void)state;
-    assert_int_equal(loopback_run((uint16_t)peer->port, coord_slice_of(REQUEST), 50 * MS, &arena, &answer),
+    assert_int_equal(loopback_run((uint16_t)peer->port, coord_slice_of(REQUEST), &HASTY, &arena, &answer),
                      LOOPBACK_TIMEOUT);
     assert_in_range(now_ns() - began, 50 * MS, PATIENCE_MS * MS);
     assert_int_equal(answer.status, 0);
     loopback_release(&answer);
     arena_release(&arena);
     peer_free(peer);
+}
+
+static void an_answer_is_read_up_to_a_limit(void **state)
+{
+    static const char text[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+    (void)state;
+    for (int less = 0; less < 2; less++) {
+        struct peer *peer = peer_start(answer_and_close, text);
+        struct loopback_limits limits = {PATIENCE_MS * MS, sizeof text - 1 - (size_t)less};
+        struct loopback_answer answer;
+        struct arena arena = {0};
+
+        assert_int_equal(loopback_run((uint16_t)peer->port, coord_slice_of(REQUEST), &limits, &arena, &answer),
+                         less ? LOOPBACK_TOO_LONG : LOOPBACK_DONE);
+        loopback_release(&answer);
+        arena_release(&arena);
+        peer_free(peer);
+    }
 }
 
 static void a_port_that_nobody_has_is_told(void **state)
@@ -90,7 +111,7 @@ static void a_port_that_nobody_has_is_told(void **state)
 
     (void)state;
     close(listener);
-    assert_int_equal(loopback_run((uint16_t)port, coord_slice_of(REQUEST), 50 * MS, &arena, &answer), LOOPBACK_BROKEN);
+    assert_int_equal(loopback_run((uint16_t)port, coord_slice_of(REQUEST), &HASTY, &arena, &answer), LOOPBACK_BROKEN);
     arena_release(&arena);
 }
 
@@ -100,6 +121,7 @@ int main(void)
         cmocka_unit_test(what_came_is_taken_apart),
         cmocka_unit_test(the_fields_are_kept_in_their_order),
         cmocka_unit_test(an_answer_that_does_not_come_is_waited_for_no_longer_than_asked),
+        cmocka_unit_test(an_answer_is_read_up_to_a_limit),
         cmocka_unit_test(a_port_that_nobody_has_is_told),
     };
 
