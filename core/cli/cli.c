@@ -28,7 +28,7 @@ static const struct cli_command COMMANDS[] = {
     {"schema", "schema [--config FILE]",
      "prints the JSON Schema of the configuration, with the params of all types that are loaded", cli_schema},
     {"new-step", "new-step NAME [--kind step|writer|kv-connector|ec-connector] [--dir FOLDER]",
-     "makes a folder with a plugin that builds, tests and runs, to begin with", cli_new_step},
+     "makes a folder NAME in FOLDER (here) with a plugin that builds, tests and runs, to begin with", cli_new_step},
     {"version", "version", "prints the version of the program, its plugin ABI and its libraries", cli_version},
     {"help", "help", "prints this", cli_help},
 };
@@ -75,6 +75,10 @@ int coord_main(int argc, char **argv)
     }
     if (command->run == cli_version)
         return cli_version(NULL);
+    if (named && argc == 3 && strcmp(argv[2], "--help") == 0) {
+        printf("usage: coordinator %s\n  %s\n", command->usage, command->help);
+        return 0;
+    }
     if (!arguments_parse(&arguments, argc - (named ? 2 : 1), argv + (named ? 2 : 1)))
         return 2;
     return command->run(&arguments);

@@ -133,7 +133,7 @@ static void load(struct attempt *attempt)
 
     load_beside(loaded, attempt->serving->arguments);
     if (!loaded->generation) {
-        give_up(attempt, RELOAD_REFUSED, coord_slice_of("it has errors"));
+        give_up(attempt, RELOAD_REFUSED, coord_slice_of("the configuration has errors"));
         return;
     }
     generation_take_registry(loaded->generation, &loaded->registry);

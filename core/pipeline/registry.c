@@ -157,9 +157,10 @@ static coord_status check_step(const struct registry *registry, const struct plu
                                type->name);
     same = find_step(registry->steps, coord_slice_of(type->name));
     if (same)
-        return registry_refuse(reason, plugin->file,
-                               "step type \"%s\" is already provided by %s; remove one of the two files", type->name,
-                               provider(same->plugin));
+        return registry_refuse(
+            reason, plugin->file,
+            "step type \"%s\" is already provided by %s: take one of the two files out of plugins.load, or remove it",
+            type->name, provider(same->plugin));
     return COORD_OK;
 }
 
@@ -203,9 +204,10 @@ static coord_status check_connector(const struct registry *registry, const struc
                                type->name);
     same = find_connector(registry->connectors, type->kind, coord_slice_of(type->name));
     if (same)
-        return registry_refuse(reason, plugin->file,
-                               "connector \"%s\" is already provided by %s; remove one of the two files", type->name,
-                               provider(same->plugin));
+        return registry_refuse(
+            reason, plugin->file,
+            "connector \"%s\" is already provided by %s: take one of the two files out of plugins.load, or remove it",
+            type->name, provider(same->plugin));
     return COORD_OK;
 }
 

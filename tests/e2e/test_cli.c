@@ -140,6 +140,7 @@ static void exit_codes_are_as_documented(void **state)
         {2, {program}, "coordinator"},
         {0, {program, "help"}, "serve"},
         {0, {program, "--help"}, "serve"},
+        {0, {program, "explain", "--help"}, "usage: coordinator explain --config FILE --request FILE"},
         {0, {program, "version"}, "ABI"},
         {0, {program, "--version"}, "ABI"},
         {0, {program, "steps"}, "kv-shared-storage"},

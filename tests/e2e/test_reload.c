@@ -283,7 +283,8 @@ static void a_configuration_with_errors_changes_nothing_and_every_error_is_told(
     assert_answers("old");
     assert_true(metric("config_generation") == 1);
     assert_true(SUCCESSES <= 0);
-    assert_contains(coordinator_log(), "configuration not reloaded, generation 1 serves on: it has errors");
+    assert_contains(coordinator_log(),
+                    "configuration not reloaded, generation 1 serves on: the configuration has errors");
     text_free(&output);
 }
 

@@ -333,7 +333,7 @@ static void a_step_type_in_two_files_names_both(void **state)
     snprintf(files, sizeof files, "%s, %s", fixture("good"), fixture("same-type"));
     assert_int_equal(check(&process, files, "variant"), 2);
     assert_non_null(strstr(process.text, "same-type.so: step type \"variant\" is already provided by "));
-    assert_non_null(strstr(process.text, "good.so; remove one of the two files"));
+    assert_non_null(strstr(process.text, "good.so: take one of the two files out of plugins.load, or remove it"));
 }
 
 static void names_that_a_plugin_exports_do_not_reach_the_host(void **state)

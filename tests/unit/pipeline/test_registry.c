@@ -97,12 +97,15 @@ static void a_second_provider_is_refused_by_both_files(void **state)
     (void)state;
     assert_int_equal(add("one.so", "one", STEPS(&ALPHA), NULL), COORD_OK);
     assert_int_equal(add("two.so", "two", STEPS(&BETA, &ALPHA), NULL), COORD_INVALID);
-    assert_reason("two.so: step type \"alpha\" is already provided by one.so; remove one of the two files");
+    assert_reason("two.so: step type \"alpha\" is already provided by one.so: take one of the two files out of "
+                  "plugins.load, or remove it");
     assert_int_equal(add("", "three", STEPS(&ALPHA), NULL), COORD_INVALID);
-    assert_reason("linked-in plugin: step type \"alpha\" is already provided by one.so; remove one of the two files");
+    assert_reason("linked-in plugin: step type \"alpha\" is already provided by one.so: take one of the two files out "
+                  "of plugins.load, or remove it");
     assert_int_equal(add("four.so", "four", NULL, CONNECTORS(&KV)), COORD_OK);
     assert_int_equal(add("five.so", "five", NULL, CONNECTORS(&EC, &KV)), COORD_INVALID);
-    assert_reason("five.so: connector \"same\" is already provided by four.so; remove one of the two files");
+    assert_reason("five.so: connector \"same\" is already provided by four.so: take one of the two files out of "
+                  "plugins.load, or remove it");
 }
 
 static void a_plugin_is_taken_whole_or_not_at_all(void **state)
