@@ -226,8 +226,10 @@ coord_status coord_document_next(coord_document *document, const char *pointer, 
         return status;
     if (json_value_type(&value) < COORD_JSON_ARRAY)
         return COORD_MISTYPED;
-    if (!json_value_element(&value, *cursor, &place))
+    if (!json_value_element(&value, *cursor, &place)) {
+        buffer_release(&document->walked_pointer);
         return COORD_END;
+    }
     if (key && place.key.begin < place.key.end && !json_text_unescaped(place.key_text, place.key, &name))
         return COORD_NO_MEMORY;
     if (!json_value_joined(&place.value, json))

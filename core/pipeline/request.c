@@ -102,7 +102,6 @@ static struct coord_request *make(struct worker *worker, struct generation *gene
     worker_hold(worker, generation);
     request->api = api;
     request->legs_end = &request->legs;
-    sequence_begin(&request->sequence);
     request->id = arena_copy(&request->arena, id);
     headers_init(&request->headers, &request->arena);
     headers_init(&request->relayed, &request->arena);

@@ -155,7 +155,7 @@ struct coord_request {
     void (*drained)(struct coord_request *request);
     int64_t first_byte_ns, last_data_ns;
     struct metric_series *gaps; /* inter_token_latency_seconds of this model and API, once the first event went out */
-    struct sequence sequence;   /* streams of Responses */
+    struct sequence *sequence;  /* of a stream of Responses; NULL: nothing of it has gone out */
 
     const struct step *step; /* the one that runs, NULL outside */
     struct step_record *steps_ran;

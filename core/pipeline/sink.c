@@ -69,13 +69,24 @@ static void time_events(struct coord_request *request)
     request->last_data_ns = now;
 }
 
+static void note_sequence(struct coord_request *request, coord_slice bytes)
+{
+    if (!request->sequence) {
+        request->sequence = arena_alloc(&request->arena, sizeof *request->sequence);
+        if (!request->sequence)
+            return; /* memory is short: an end of ours begins to count anew */
+        sequence_begin(request->sequence);
+    }
+    sequence_note(request->sequence, bytes);
+}
+
 static void note_events(struct coord_request *request, coord_slice bytes)
 {
     tail_note(&request->answer_tail, bytes);
     if (request->answer_status == 200)
         time_events(request);
     if (request->api->shape == SHAPE_RESPONSES)
-        sequence_note(&request->sequence, bytes);
+        note_sequence(request, bytes);
 }
 
 static void sink_data(void *context, coord_slice bytes)
@@ -117,8 +128,8 @@ static void sink_abort(void *context)
                               .code = request->failure.code,
                               .message = request->failure.message,
                               .request_id = request->id,
-                              .response_id = coord_slice_of(request->sequence.response_id),
-                              .sequence = request->sequence.last + 1};
+                              .response_id = coord_slice_of(request->sequence ? request->sequence->response_id : ""),
+                              .sequence = request->sequence ? request->sequence->last + 1 : 0};
 
     if (!request->answer_begun && !request->cancelled && request->failure.class == ERROR_NONE) {
         request_fail(request, ERROR_INTERNAL, 500, NULL, "a response writer ended the answer without its head");

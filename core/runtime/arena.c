@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Blocks are small: what a stream leaves unused of its last one, it keeps for long. */
-enum { BLOCK_SIZE = 2048, LARGE_SIZE = 65536 };
+/*
+ * Small blocks: what a stream leaves unused of its last one, it keeps for long. With its head a block is the largest size that
+ * glibc's malloc keeps at hand for a thread.
+ */
+enum { BLOCK_SIZE = 992, LARGE_SIZE = 65536 };
 
 struct arena_block {
     struct arena_block *next;
