@@ -253,7 +253,7 @@ static coord_status hold_create(const coord_config *config, void **state, coord_
 static coord_status hold_start(void *state, coord_error *error)
 {
     struct hold *hold = state;
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *found;
     char *host, *colon;
     int problem;
@@ -265,8 +265,8 @@ static coord_status hold_start(void *state, coord_error *error)
         return coord_error_set(error, "memory is short");
     colon = strrchr(host, ':');
     *colon = '\0';
-    hold->port = atoi(colon + 1);
-    problem = getaddrinfo(host, NULL, &hints, &found);
+    problem = getaddrinfo(host, colon + 1, &hints, &found); /* which takes nothing but digits for a port */
+    hold->port = (int)strtol(colon + 1, NULL, 10);
     free(host);
     if (problem != 0)
         return coord_error_set(error, "redis: %s: %s", hold->redis, gai_strerror(problem));

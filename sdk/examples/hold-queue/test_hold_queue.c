@@ -114,17 +114,23 @@ static void admit_one(void)
 
 /* ---- The coordinator ---- */
 
-static coord_kit *start(const char *where, const char *params)
+/* NULL: it did not start. */
+static coord_kit *try_to_start(const char *where, const char *params)
 {
     char yaml[256];
-    coord_kit *kit;
 
     snprintf(yaml, sizeof yaml, "pipeline: {steps: [{type: hold-queue, params: {redis: \"%s\", %s}}, {type: decode}]}",
              where, params);
-    kit =
-        coord_kit_start(&(coord_kit_options){.size = sizeof(coord_kit_options),
-                                             .yaml = yaml,
-                                             .plugins = (const coord_plugin_descriptor *const[]){&coord_plugin, NULL}});
+    return coord_kit_start(
+        &(coord_kit_options){.size = sizeof(coord_kit_options),
+                             .yaml = yaml,
+                             .plugins = (const coord_plugin_descriptor *const[]){&coord_plugin, NULL}});
+}
+
+static coord_kit *start(const char *where, const char *params)
+{
+    coord_kit *kit = try_to_start(where, params);
+
     if (!kit)
         fprintf(stderr, "%s", coord_kit_problem());
     assert(kit);
@@ -247,6 +253,16 @@ static void a_server_that_dies_ends_the_wait(void)
     assert(coord_kit_stop(kit));
 }
 
+static void an_address_that_is_none_is_told_at_the_start(void)
+{
+    static const char *const addresses[] = {"127.0.0.1:nonsense", "127.0.0.1:6379x", "127.0.0.1"};
+
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        assert(!try_to_start(addresses[i], "timeout: 1s"));
+        assert(strstr(coord_kit_problem(), "redis"));
+    }
+}
+
 int main(void)
 {
     char path[64];
@@ -260,9 +276,10 @@ int main(void)
     without_redis_a_request_is_refused_or_let_in();
     a_wrong_password_is_a_failure_and_is_not_told();
     a_server_that_dies_ends_the_wait();
+    an_address_that_is_none_is_told_at_the_start();
     snprintf(path, sizeof path, "%s/redis", folder);
     unlink(path);
     rmdir(folder);
-    printf("hold-queue: 7 tests passed\n");
+    printf("hold-queue: 8 tests passed\n");
     return 0;
 }
