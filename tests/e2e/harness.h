@@ -22,7 +22,7 @@
 #include <sys/types.h>
 
 enum {
-    PATIENCE_MS = 30000, /* for what has no bound of its own */
+    PATIENCE_MS = 15000, /* for what has no bound of its own */
     MAX_ARRIVALS = 1 << 14,
 };
 

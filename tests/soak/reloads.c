@@ -56,8 +56,8 @@ void reloads_deploy(long reactors)
     snprintf(reloads.runtime, sizeof reloads.runtime, "  reactors: %ld", reactors);
     reloads.plan = (struct plan){.runtime = reloads.runtime,
                                  /* A machine that is busy is no request lost. */
-                                 .server = "  read_timeout: 170s",
-                                 .gateway = "  max_idle_conns_per_host: 10\n  connect_timeout: 170s\n  timeout: 170s",
+                                 .server = "  read_timeout: 30s",
+                                 .gateway = "  max_idle_conns_per_host: 10\n  connect_timeout: 30s\n  timeout: 30s",
                                  .steps = STEPS,
                                  .top = "log_level: 2",
                                  .pid_file = true,

@@ -403,9 +403,6 @@ static void turn(int timeout)
     }
 }
 
-/* Of a request with the long deadlines of reloads.c. */
-static int longest_ms(void) { return options.kind == KIND_RELOAD ? 3 * LONGEST_MS : LONGEST_MS; }
-
 /* Begins what is idle while `go_on`; wakes the slow; gives up on the stuck. The number of those that run. */
 static size_t look(bool go_on, size_t most)
 {
@@ -424,8 +421,8 @@ static size_t look(bool go_on, size_t most)
             stream->waiting = false;
             watch(stream, EPOLL_CTL_MOD, EPOLLIN);
         }
-        if (now - stream->began_ms > longest_ms()) {
-            wrong("a client waits for %d s: %s status %d, %lld bytes\n", longest_ms() / 1000, stream->play->fields,
+        if (now - stream->began_ms > LONGEST_MS) {
+            wrong("a client waits for %d s: %s status %d, %lld bytes\n", LONGEST_MS / 1000, stream->play->fields,
                   stream->status, (long long)stream->body);
             close_stream(stream, false);
         }
