@@ -40,14 +40,15 @@ coord_status coord_call_header(const coord_call *call, const char *name, coord_s
 
 coord_document *coord_call_document(coord_call *call)
 {
+    bool over =
+        call->mode == CALL_COLLECT && call->ended; /* nothing comes any more, so that the memory may change hands */
+
     if (call->answer_tried)
         return call->answer;
     call->answer_tried = true;
-    if (call->mode == CALL_COLLECT && call->ended)
-        call->answer = document_adopt_new(call->body.data, call->body.size, NULL, NULL);
-    else
-        call->answer = coord_document_parse_new(buffer_slice(&call->body), NULL, NULL);
-    call->answer_has_body = call->answer && call->mode == CALL_COLLECT;
+    call->answer = over ? document_adopt_new(call->body.data, call->body.size, NULL, NULL)
+                        : coord_document_parse_new(buffer_slice(&call->body), NULL, NULL);
+    call->answer_has_body = over && call->answer;
     return call->answer;
 }
 
