@@ -22,6 +22,7 @@ struct coord_writer {
     bool passed_head;
     bool skipped; /* takes no part any more */
     bool over;    /* saw end or abort */
+    bool broken;  /* abort: what it still holds may leave it, nothing else */
     bool ended;   /* it passed an end, an abort or finished: nothing more leaves it */
 };
 
@@ -231,9 +232,10 @@ static void abort_into(struct chain *chain, struct coord_writer *writer)
         if (writer->over)
             continue;
         writer->over = true;
-        writer->ended = true;
+        writer->broken = true;
         if (!writer->skipped && writer->type.abort)
             call(writer, writer->type.abort);
+        writer->ended = true;
     }
     if (!chain->over) {
         chain->over = true;
@@ -276,6 +278,7 @@ void chain_release(struct chain *chain)
     for (struct coord_writer *writer = chain->writers; writer; writer = writer->all_next) {
         if (!writer->over && !writer->skipped && writer->type.abort) {
             writer->over = true;
+            writer->ended = true;
             call(writer, writer->type.abort);
         }
         writer->ended = true;
@@ -358,7 +361,7 @@ static bool may_pass(const coord_writer *writer)
 
 void coord_writer_pass_head(coord_writer *writer, coord_head *head)
 {
-    if (!may_pass(writer) || writer->passed_head)
+    if (!may_pass(writer) || writer->broken || writer->passed_head)
         return;
     writer->passed_head = true;
     head->changeable = false;
@@ -373,7 +376,7 @@ void coord_writer_pass(coord_writer *writer, coord_slice bytes)
 
 void coord_writer_pass_end(coord_writer *writer)
 {
-    if (!may_pass(writer))
+    if (!may_pass(writer) || writer->broken)
         return;
     writer->ended = true;
     leave_end(writer);
@@ -383,7 +386,7 @@ void coord_writer_pass_abort(coord_writer *writer)
 {
     struct chain *chain = writer->chain;
 
-    if (!may_pass(writer))
+    if (!may_pass(writer) || writer->broken)
         return;
     writer->ended = writer->over = true;
     chain->finishing = true;
@@ -396,14 +399,14 @@ void coord_writer_finish(coord_writer *writer)
 {
     struct chain *chain = writer->chain;
 
-    if (!may_pass(writer))
+    if (!may_pass(writer) || writer->broken)
         return;
     writer->ended = true;
     writer->over = true;
     chain->finishing = true;
     for (struct coord_writer *outer = chain->outer; outer != writer; outer = outer->inner) {
         if (!outer->over && !outer->skipped && outer->type.abort) {
-            outer->over = true;
+            outer->over = outer->broken = true;
             call(outer, outer->type.abort);
         }
         outer->over = true;

@@ -1,9 +1,9 @@
 /* The editor of usage (coordinator/usage.h): writes prefill's cached count into decode's blocks, and drops the usage frame
  * that was asked for on the client's behalf. An event that is not touched passes as it came; one that is not whole yet is
- * held; a JSON answer is held to its end, head and all, so that its new length can be told. Past the limit everything held goes out and nothing is looked at any more. */
+ * held, and so is, before a frame that is dropped, the last one (last_event.h); a JSON answer is held to its end, head and all, so that its new length can be told. Past the limit everything held goes out and nothing is looked at any more. */
 #include "response/usage_writer.h"
 
-#include "runtime/buffer.h"
+#include "response/last_event.h"
 
 #include <stdlib.h>
 
@@ -11,6 +11,7 @@ struct editor {
     bool writes_cached;
     uint64_t cached;
     bool drops;
+    struct last_event last; /* only where it drops */
     enum answer_form form;
     coord_sse *sse;
     bool midway; /* some of the stream was skipped before there was a parser */
@@ -47,19 +48,18 @@ static void pass_edited(coord_writer *writer, const coord_sse_event *event, coor
 static void pass_event(struct editor *self, coord_writer *writer, const coord_sse_event *event)
 {
     int32_t api = coord_request_api(coord_writer_request(writer));
+    bool maybe = event->has_data && coord_usage_maybe(event->data);
+    bool dropped = maybe && self->drops && coord_usage_is_frame(event->data);
     char *edited = NULL;
     size_t size = 0;
 
-    if (!event->has_data || !coord_usage_maybe(event->data)) {
-        coord_writer_pass(writer, event->raw);
+    last_event_pass(&self->last, dropped ? event->data : (coord_slice){NULL, 0});
+    if (dropped)
         return;
-    }
-    if (self->drops && coord_usage_is_frame(event->data))
-        return;
-    if (self->writes_cached && event->data_raw.size > 0 &&
+    if (maybe && self->writes_cached && event->data_raw.size > 0 &&
         coord_usage_edit_cached(api, event->data_raw, self->cached, &edited, &size) == COORD_OK)
         pass_edited(writer, event, (coord_slice){edited, size});
-    else
+    else if (!last_event_keep(&self->last, writer, event))
         coord_writer_pass(writer, event->raw);
     free(edited);
 }
@@ -68,6 +68,7 @@ static void pass_event(struct editor *self, coord_writer *writer, const coord_ss
 static void give_up(struct editor *self, coord_writer *writer, coord_slice unfed)
 {
     self->blind = true;
+    last_event_pass(&self->last, (coord_slice){NULL, 0});
     if (self->sse)
         coord_writer_pass(writer, coord_sse_rest(self->sse));
     coord_sse_free(self->sse);
@@ -80,7 +81,7 @@ static void edit_events(struct editor *self, coord_writer *writer, coord_slice b
     coord_sse_event event = {.size = sizeof event};
     coord_status status;
 
-    if (usage_can_skip(self->sse, bytes)) {
+    if (!last_event_kept(&self->last) && !last_event_maybe(&self->last, bytes) && usage_can_skip(self->sse, bytes)) {
         self->midway = true;
         coord_writer_pass(writer, bytes);
         return;
@@ -146,7 +147,16 @@ static void edit_end(coord_writer *writer)
         pass_event(self, writer, &event);
     if (status != COORD_END) /* memory is short: nothing is lost for that */
         give_up(self, writer, (coord_slice){0});
+    last_event_pass(&self->last, (coord_slice){NULL, 0});
     coord_writer_pass_end(writer);
+}
+
+/* A whole event is the client's, whatever became of the worker after it. */
+static void edit_abort(coord_writer *writer)
+{
+    struct editor *self = coord_writer_state(writer);
+
+    last_event_pass(&self->last, (coord_slice){NULL, 0});
 }
 
 static void edit_free(coord_writer *writer)
@@ -155,6 +165,7 @@ static void edit_free(coord_writer *writer)
 
     coord_sse_free(self->sse);
     buffer_release(&self->body);
+    last_event_release(&self->last);
     free(self);
 }
 
@@ -165,6 +176,7 @@ static const coord_writer_type EDITOR = {
     .head = edit_head,
     .data = edit_data,
     .end = edit_end,
+    .abort = edit_abort,
     .free = edit_free,
 };
 
@@ -181,6 +193,8 @@ coord_status coord_usage_edit(coord_request *request, const uint64_t *cached, bo
     self->writes_cached = cached != NULL;
     self->cached = cached ? *cached : 0;
     self->drops = drop_frame;
+    if (drop_frame)
+        last_event_begin(&self->last, request);
     status = coord_request_wrap(request, &EDITOR, self);
     if (status != COORD_OK)
         free(self);

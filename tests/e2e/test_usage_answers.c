@@ -402,6 +402,59 @@ static void a_stream_whose_frame_is_dropped_is_held_back_nowhere_else(void **sta
     }
 }
 
+/* The engine tells its fingerprint on the last frame: with the frame that only we have asked for it moves to the event before. */
+#define LAST_EVENT "data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]"
+#define FINGERPRINT ",\"system_fingerprint\":\"vllm-1\""
+
+enum ending { AT_ONCE, LATE, NEVER };
+
+static void play_ending(struct stage *stage)
+{
+    static const char last[] = LAST_EVENT "}\n\n";
+    static const char frame[] =
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4}" FINGERPRINT "}\n\ndata: [DONE]\n\n";
+    enum ending ending = *(enum ending *)stage->context;
+
+    stage_stream_head(stage);
+    stage_chunk(stage, last, sizeof last - 1);
+    if (ending == NEVER) {
+        stage_reset(stage);
+        return;
+    }
+    if (ending == LATE)
+        pause_ms(promptly_ms() + 300);
+    stage_chunk(stage, frame, sizeof frame - 1);
+    stage_last_chunk(stage);
+}
+
+static void what_stood_on_the_dropped_frame_stands_on_the_event_before(void **state)
+{
+    static const struct {
+        enum ending ending;
+        const char *wanted; /* what the answer begins with */
+    } rows[] = {{AT_ONCE, LAST_EVENT FINGERPRINT "}\n\ndata: [DONE]\n\n"},
+                {LATE, LAST_EVENT "}\n\ndata: [DONE]\n\n"},
+                {NEVER, LAST_EVENT "}\n\ndata: {\"error\":"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        enum ending ending = rows[i].ending;
+        struct scripted *scripted =
+            scripted_start(&(struct scripted_options){.decode = play_ending, .context = &ending});
+        struct client *client;
+
+        deploy_with(scripted, "    - type: decode\n");
+        client = fetch("POST", CHAT_PATH, "", STREAM);
+        assert_true(client->answer.whole);
+        assert_int_equal(strncmp(client->answer.body.data, rows[i].wanted, strlen(rows[i].wanted)), 0);
+        if (ending == LATE) /* it did not wait for long */
+            assert_true(client->answer.arrivals[client->answer.arrival_count - 1].at_ms -
+                            client->answer.arrivals[0].at_ms >=
+                        200);
+        harness_end(NULL);
+    }
+}
+
 /* ---- Streams that break: decision 53 with writers in between ---- */
 
 static void play_broken(struct stage *stage)
@@ -500,6 +553,7 @@ int main(void)
         TEST(a_whole_answer_is_the_same_with_and_without_the_check),
         TEST(an_observed_stream_is_held_back_nowhere),
         TEST(a_stream_whose_frame_is_dropped_is_held_back_nowhere_else),
+        TEST(what_stood_on_the_dropped_frame_stands_on_the_event_before),
         TEST(a_stream_that_breaks_is_compared_by_what_came),
         TEST(render_gets_the_bytes_that_the_client_sent),
     };

@@ -161,7 +161,7 @@ def comparable(api, answer):
     if not answer.streamed:
         return masked(answer.json())
     content = [(event, masked(data)) for event, data in joined(api, answer.frames())]
-    return content if told_usage(answer) else [(event, without_fingerprint(data)) for event, data in content]
+    return content if told_usage(answer) or not several(content) else [(event, without_fingerprint(data)) for event, data in content]
 
 
 def normal(api, answer):
@@ -173,8 +173,15 @@ def told_usage(answer):
     return any(isinstance(data, dict) and data.get("choices") == [] for _, data in answer.frames())
 
 
+def several(content):
+    return len({choice["index"] for _, data in content if isinstance(data, dict) for choice in data.get("choices") or []}) > 1
+
+
 def without_fingerprint(data):
-    """The engine puts it on a stream's last frame. Where usage is asked for by us alone, that frame is the one that is dropped."""
+    """
+    The engine puts it on the frame that ends a choice, or on the usage frame where usage is asked for. Where that is asked for by us
+    alone it is put back onto the frame that ends the last choice; those that end other choices have gone out by then.
+    """
     return {key: item for key, item in data.items() if key != "system_fingerprint"} if isinstance(data, dict) else data
 
 

@@ -3,7 +3,7 @@
  * was observed is the same both times, and what a simple model says: the answer but for the number, the member or the frame.
  *
  * The model trusts the validation of JSON (fuzzed elsewhere) and finds everything else by itself. It does not unescape names:
- * answers with an escape in them are only run.
+ * answers with an escape in them are only run, and so are those with a fingerprint (response/last_event.h).
  * Input: API and options, the cached count, a seed of the cuts, the answer.
  */
 #include "../unit/response/answer_fixture.h"
@@ -395,6 +395,7 @@ static void run(struct fixture *fixture, const struct plan *plan, struct span te
 
     fixture_begin(fixture, PATHS[plan->api], plan->small ? SMALL_LIMIT : FIXTURE_LIMIT);
     fixture_field(fixture, "content-type", plan->events ? "text/event-stream" : "application/json");
+    fixture_asked(fixture, plan->seed % 3 ? "{}" : "{\"n\":2}");
     fixture_wrap(fixture, plan->cached, plan->drops, plan->observes);
     chain_head(&fixture->request.chain, &fixture->head);
     for (size_t at = 0; at < text.size;) {
@@ -466,7 +467,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(coord_slice_equal(buffer_slice(&whole.body), buffer_slice(&split.body)));
         CHECK(!plan.observes || same_usage(&whole.seen, &split.seen));
     }
-    if (!memchr(text.at, '\\', text.size)) {
+    if (!memchr(text.at, '\\', text.size) && !memmem(text.at, text.size, "system_fingerprint", 18)) {
         CHECK(plan.small ? matches_somewhere(&whole, &plan, text) : matches(&whole, &plan, text, SIZE_MAX));
         CHECK(plan.small ? matches_somewhere(&split, &plan, text) : matches(&split, &plan, text, SIZE_MAX));
     }

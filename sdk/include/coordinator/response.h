@@ -36,8 +36,10 @@ typedef struct coord_writer_type {
     void (*head)(coord_writer *writer, coord_head *head);
     void (*data)(coord_writer *writer, coord_slice bytes);
     void (*end)(coord_writer *writer);
-    void (*abort)(coord_writer *writer); /* the answer broke or the client left; nothing can be passed any more */
-    void (*free)(coord_writer *writer);  /* frees the state */
+    void (*abort)(
+        coord_writer *
+            writer); /* the answer broke or the client left; what a rewriter still holds it may pass by coord_writer_pass, nothing else */
+    void (*free)(coord_writer *writer); /* frees the state */
 } coord_writer_type;
 
 /* Wraps the answer. Before the answer's head only, else COORD_STATE. `type` lives on; `state` is the writer's. COORD_OK, COORD_NO_MEMORY. [fiber] */

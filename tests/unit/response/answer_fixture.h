@@ -88,6 +88,14 @@ static inline void fixture_seen(coord_request *request, const coord_usage *usage
     fixture->seen_count++;
 }
 
+/* What the client asked for, before anything is wrapped. */
+static inline void fixture_asked(struct fixture *fixture, const char *body)
+{
+    fixture->request.body = coord_document_parse_new(coord_slice_of(body), NULL, NULL);
+    if (!fixture->request.body)
+        abort();
+}
+
 /* As a decode leg does: the editor first, so that the observer sees the worker's bytes. `cached`: below 0: none. */
 static inline void fixture_wrap(struct fixture *fixture, int64_t cached, bool drops, bool observes)
 {
@@ -114,6 +122,8 @@ static inline void fixture_release(struct fixture *fixture)
 {
     chain_release(&fixture->request.chain);
     buffer_release(&fixture->body);
+    coord_document_free(fixture->request.body);
+    fixture->request.body = NULL;
     arena_release(&fixture->request.arena);
     fixture->request.chain.writers = NULL;
 }

@@ -179,7 +179,11 @@ static void probe_end(coord_writer *writer)
 static void probe_abort(coord_writer *writer)
 {
     note(probe_of(writer)->name, "abort");
-    coord_writer_pass(writer, coord_slice_of("after the abort")); /* nothing passes any more */
+    coord_writer_pass(writer, coord_slice_of("!")); /* what it held; nothing else passes any more */
+    coord_writer_pass_head(writer, &head);
+    coord_writer_pass_end(writer);
+    coord_writer_pass_abort(writer);
+    coord_writer_finish(writer);
 }
 
 static void probe_free(coord_writer *writer)
@@ -502,11 +506,29 @@ static void an_answer_that_breaks_is_aborted_once(void **state)
     chain_data(&chain, coord_slice_of("def"));
     chain_end(&chain);
     chain_release(&chain);
-    assert_true(coord_slice_is(buffer_slice(&body), "ABC"));
+    assert_true(coord_slice_is(buffer_slice(&body), "ABC!"));
     assert_int_equal(aborts, 1);
-    assert_int_equal(ends, 0);
+    assert_int_equal(ends + finishes, 0);
     assert_null(strstr(calls.data, "end"));
-    assert_non_null(strstr(calls.data, "2.abort 1.abort sink.abort 2.free 1.free"));
+    assert_non_null(strstr(calls.data, "2.abort 1.data 1.abort sink.abort 2.free 1.free"));
+}
+
+/* What one further out lets go of passes through those further in, who are still to be told. */
+static void what_rewriters_held_goes_out_before_the_answer_breaks(void **state)
+{
+    struct probe inner = {.name = "in", .does = SHOUT}, outer = {.name = "out"};
+
+    (void)state;
+    wrap(&REWRITER, &inner);
+    wrap(&REWRITER, &outer);
+    chain_head(&chain, &head);
+    chain_data(&chain, coord_slice_of("abc"));
+    chain_abort(&chain);
+    assert_true(coord_slice_is(buffer_slice(&body), "ABC!!"));
+    chain_release(&chain);
+    assert_true(coord_slice_is(buffer_slice(&body), "ABC!!"));
+    assert_int_equal(aborts, 1);
+    assert_non_null(strstr(calls.data, "out.abort in.data in.abort sink.abort out.free in.free"));
 }
 
 static void an_answer_that_never_began_is_aborted_before_it_is_freed(void **state)
@@ -655,6 +677,7 @@ int main(void)
         TEST(a_rewriter_may_finish_in_head),
         TEST(a_rewriter_that_cuts_gets_nothing_more),
         TEST(an_answer_that_breaks_is_aborted_once),
+        TEST(what_rewriters_held_goes_out_before_the_answer_breaks),
         TEST(an_answer_that_never_began_is_aborted_before_it_is_freed),
         TEST(an_end_behind_a_head_that_was_never_passed_aborts_those_who_saw_none),
         TEST(after_the_head_nobody_can_be_wrapped),

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "answer_fixture.h"
+#include "response/last_event.h"
 
 #define CHAT "/v1/chat/completions"
 #define RESPONSES "/v1/responses"
@@ -30,12 +31,18 @@ static int teardown(void **state)
     return 0;
 }
 
-static void begin(const char *path, const char *type, int64_t cached, bool drops)
+static void begin_asked(const char *path, const char *type, int64_t cached, bool drops, const char *asked)
 {
     fixture_release(&fixture);
     fixture_begin(&fixture, path, FIXTURE_LIMIT);
+    fixture_asked(&fixture, asked);
     fixture_field(&fixture, "content-type", type);
     fixture_wrap(&fixture, cached, drops, true);
+}
+
+static void begin(const char *path, const char *type, int64_t cached, bool drops)
+{
+    begin_asked(path, type, cached, drops, "{}");
 }
 
 static void head(void) { chain_head(&fixture.request.chain, &fixture.head); }
@@ -70,6 +77,11 @@ static bool has(const char *name) { return headers_find(&fixture.fields, coord_s
 #define FRAME(p)                                                                                                       \
     "{\"id\":\"c\",\"choices\":[],\"usage\":{\"prompt_tokens\":" p ",\"completion_tokens\":2,\"total_tokens\":33}}"
 #define DONE "data: [DONE]"
+#define CHOICE(i, reason) "{\"index\":" i ",\"delta\":{\"content\":\"z\"},\"finish_reason\":" reason "}"
+#define LAST "data: {\"id\":\"c\",\"choices\":[" CHOICE("0", "\"stop\"") "]}"
+#define PRINT "\"system_fingerprint\":\"f-1\""
+#define PRINTED_LAST "data: {\"id\":\"c\",\"choices\":[" CHOICE("0", "\"stop\"") "]," PRINT "}"
+#define PRINTED_FRAME "{\"id\":\"c\",\"choices\":[],\"usage\":{\"prompt_tokens\":31}," PRINT "}"
 #define MARK "\xEF\xBB\xBF"
 #define E "\xC3\xA9\xF0\x9F\x98\x80"
 
@@ -158,6 +170,34 @@ static const struct {
     {"every frame is dropped, the last counts", CHAT, NONE, true,
      COORD_SLICE("data: " FRAME("30") "\n\n" PART("ok") "\n\ndata: " FRAME("31") "\n\n" DONE "\n\n"),
      COORD_SLICE(PART("ok") "\n\n" DONE "\n\n"), COORD_USAGE_PROMPT, 31},
+    {"what stands on the dropped frame goes to the event before it", CHAT, NONE, true,
+     COORD_SLICE(PART("ok") "\n\n" LAST "\n\ndata: " PRINTED_FRAME "\n\n" DONE "\n\n"),
+     COORD_SLICE(PART("ok") "\n\n" PRINTED_LAST "\n\n" DONE "\n\n"), COORD_USAGE_PROMPT, 31},
+    {"the same with CRLF, spaces and other fields", CHAT, NONE, true,
+     COORD_SLICE("id: 1\r\n" LAST " \r\n: c\r\n\r\ndata: " PRINTED_FRAME "\r\n\r\n" DONE "\r\n\r\n"),
+     COORD_SLICE("id: 1\r\n" PRINTED_LAST " \r\n: c\r\n\r\n" DONE "\r\n\r\n"), COORD_USAGE_PROMPT, 31},
+    {"the same on completions, edited too", "/v1/completions", 16, true,
+     COORD_SLICE(LAST "\n\ndata: " PRINTED_FRAME "\n\n"), COORD_SLICE(PRINTED_LAST "\n\n"), COORD_USAGE_PROMPT, 31},
+    {"a fingerprint that is there already stays as it is", CHAT, NONE, true,
+     COORD_SLICE("data: {\"system_fingerprint\":null,\"choices\":[" CHOICE("0", "\"stop\"") "]}\n\ndata: " PRINTED_FRAME
+                                                                                            "\n\n"),
+     COORD_SLICE("data: {\"system_fingerprint\":null,\"choices\":[" CHOICE("0", "\"stop\"") "]}\n\n"),
+     COORD_USAGE_PROMPT, 31},
+    {"a frame without one leaves the event alone", CHAT, NONE, true,
+     COORD_SLICE(LAST "\n\ndata: " FRAME("31") "\n\n" DONE "\n\n"), COORD_SLICE(LAST "\n\n" DONE "\n\n"),
+     COORD_USAGE_PROMPT, 31},
+    {"another event between them, too", CHAT, NONE, true, COORD_SLICE(LAST "\n\n: ping\n\ndata: " PRINTED_FRAME "\n\n"),
+     COORD_SLICE(LAST "\n\n: ping\n\n"), COORD_USAGE_PROMPT, 31},
+    {"no frame, no end: nothing is lost", CHAT, NONE, true, COORD_SLICE(PART("ok") "\n\n" LAST "\n\n"), {0}, 0, 0},
+    {"the word in a text ends no choice",
+     CHAT,
+     NONE,
+     true,
+     COORD_SLICE(
+         "data: [\"finish_reason\",{\"finish_reason\":\"x\"}]\n\ndata: {\"choices\":{\"finish_reason\":\"x\"}}\n\n"),
+     {0},
+     0,
+     0},
     {"kept: choices that are not empty",
      CHAT,
      NONE,
@@ -295,6 +335,117 @@ static void a_stream_of_single_bytes_comes_out_the_same(void **state)
 }
 
 /* ---- Timing ---- */
+
+/* Only what the next event may still change waits for it. */
+static void the_event_that_ends_the_last_choice_waits_for_the_next(void **state)
+{
+    static const struct {
+        const char *name, *path, *asked, *first, *last;
+    } rows[] = {
+        {"one choice", CHAT, "{}", PART("a") "\n\n", LAST "\n\n"},
+        {"two choices", CHAT, "{\"n\":2}", "data: {\"choices\":[" CHOICE("1", "\"stop\"") "]}\n\n", LAST "\n\n"},
+        {"two choices in one event", CHAT, "{\"n\":2}", PART("a") "\n\n",
+         "data: {\"choices\":[" CHOICE("1", "\"stop\"") "," CHOICE("0", "\"length\"") "]}\n\n"},
+        {"two prompts of two", "/v1/completions", "{\"prompt\":[\"a\",\"b\"],\"n\":2}",
+         "data: {\"choices\":[" CHOICE("1", "\"stop\"") "," CHOICE("2", "\"stop\"") "," CHOICE("3",
+                                                                                               "\"stop\"") "]}\n\n",
+         LAST "\n\n"},
+        {"one prompt of ids", "/v1/completions", "{\"prompt\":[1,2]}", PART("a") "\n\n", LAST "\n\n"},
+        {"two prompts of ids", "/v1/completions", "{\"prompt\":[[1],[2]]}", LAST "\n\n", LAST "\n\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        print_message("  %s\n", rows[i].name);
+        begin_asked(rows[i].path, EVENTS, NONE, true, rows[i].asked);
+        head();
+        feed(rows[i].first);
+        assert_int_equal(fixture.body.size, strlen(rows[i].first));
+        feed(rows[i].last);
+        assert_int_equal(fixture.body.size, strlen(rows[i].first));
+        feed(": ping\n\n");
+        assert_int_equal(fixture.body.size, strlen(rows[i].first) + strlen(rows[i].last) + strlen(": ping\n\n"));
+        end();
+    }
+}
+
+/* Where nobody's frame is taken out, and on the other APIs. */
+static void other_last_events_do_not_wait(void **state)
+{
+    static const struct {
+        const char *path, *asked;
+        int64_t cached;
+        bool drops;
+    } rows[] = {
+        {CHAT, "{}", 3, false},
+        {CHAT, "{\"n\":0}", NONE, true},
+        {"/inference/v1/generate", "{}", NONE, true},
+        {RESPONSES, "{}", NONE, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        begin_asked(rows[i].path, EVENTS, rows[i].cached, rows[i].drops, rows[i].asked);
+        head();
+        feed(LAST "\n\n");
+        assert_body(LAST "\n\n");
+        end();
+    }
+}
+
+static void the_last_event_is_not_lost_with_its_worker(void **state)
+{
+    (void)state;
+    begin(CHAT, EVENTS, NONE, true);
+    head();
+    feed(PART("ok") "\n\n" LAST "\n\ndata: {\"ch");
+    assert_body(PART("ok") "\n\n");
+    chain_abort(&fixture.request.chain);
+    assert_body(PART("ok") "\n\n" LAST "\n\n");
+    assert_int_equal(fixture.aborts, 1);
+}
+
+static void release_fixture(struct task *task)
+{
+    (void)task;
+    fixture_release(&fixture);
+}
+
+static void feed_last(struct task *task)
+{
+    (void)task;
+    feed(LAST "\n\n");
+}
+
+static void the_last_event_waits_for_a_short_time_only(void **state)
+{
+    struct reactor *reactor = reactor_new(0);
+    struct task task = {.run = feed_last};
+
+    (void)state;
+    assert_non_null(reactor);
+    begin(CHAT, EVENTS, NONE, true);
+    head();
+    reactor_defer(reactor, &task);
+    reactor_turn(reactor, 0);
+    assert_int_equal(fixture.body.size, 0);
+    reactor_advance(reactor, LAST_EVENT_WAIT_NS - 1000000);
+    reactor_turn(reactor, 0);
+    assert_int_equal(fixture.body.size, 0);
+    reactor_advance(reactor, 1000000);
+    reactor_turn(reactor, 0);
+    assert_body(LAST "\n\n");
+    feed("data: " PRINTED_FRAME "\n\n" DONE "\n\n");
+    end();
+    assert_body(LAST "\n\n" DONE "\n\n");
+    begin(CHAT, EVENTS, NONE, true); /* freed while it waits */
+    head();
+    reactor_defer(reactor, &task);
+    reactor_turn(reactor, 0);
+    reactor_defer(reactor, &(struct task){.run = release_fixture});
+    reactor_turn(reactor, 0);
+    reactor_free(reactor);
+}
 
 /* P37, B14 */
 static void the_observer_holds_nothing_back(void **state)
@@ -597,6 +748,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_stream_comes_out_the_same_however_it_is_split),
         TEST(a_stream_of_single_bytes_comes_out_the_same),
+        TEST(the_event_that_ends_the_last_choice_waits_for_the_next),
+        TEST(other_last_events_do_not_wait),
+        TEST(the_last_event_is_not_lost_with_its_worker),
+        TEST(the_last_event_waits_for_a_short_time_only),
         TEST(the_observer_holds_nothing_back),
         TEST(the_editor_holds_only_what_is_not_whole),
         TEST(an_answer_that_breaks_off_is_told_without_its_half_event),
