@@ -209,10 +209,10 @@ static void note(void *context, const struct owner *owner, coord_slice request, 
 {
     struct search *search = context;
 
-    (void)holds_reactor;
     pthread_mutex_lock(&search->lock);
     if (owner && coord_slice_is(request, search->request)) {
         describe(search->step, owner, search->request);
+        search->step->parked = !holds_reactor;
         search->found = true;
     }
     pthread_mutex_unlock(&search->lock);

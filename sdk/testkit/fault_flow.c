@@ -198,14 +198,15 @@ static const char *describe_deaf(coord_kit *kit, const char *id, enum hold hold,
         PHASES[hold], leg, how_long);
 }
 
-/* Waits until a step that is looked at has begun with the request, or the request is over. */
+/* Waits until a step that is looked at waits for something with the request, or the request is over. While it still runs the client
+   would be gone before the step begins what it does not give up. */
 static void wait_for_step(coord_kit *kit, const struct trial *trial, const char *id)
 {
     int64_t until = kit_now() + kit->patience_ns;
     struct coord_kit_running who;
 
     while (kit_now() < until && !kit_trial_over(kit, id, COORD_KIT_MS))
-        if (coord_kit_host_unreturned(kit->host, id, &who) && kit_memory_is_ours(&trial->options, &who))
+        if (coord_kit_host_unreturned(kit->host, id, &who) && who.parked && kit_memory_is_ours(&trial->options, &who))
             return;
 }
 
