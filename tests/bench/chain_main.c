@@ -120,6 +120,7 @@ int main(void)
                                               .base_name = "no writer",
                                               .base = medians[0],
                                               .coordinator = medians[kind],
+                                              .curl = -1,
                                               .bound = kinds[kind].bound,
                                               .bound_on = ADDED,
                                               .each = kinds[kind].writers};

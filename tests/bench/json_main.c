@@ -47,6 +47,7 @@ static struct finding compare(const char *title, coord_slice body, double bound)
     struct finding finding = {.title = title,
                               .what = "validating and indexing, a MB",
                               .unit = "us",
+                              .curl = -1,
                               .base_name = "memchr",
                               .bound = bound,
                               .bound_on = VALUE};

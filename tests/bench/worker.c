@@ -1,7 +1,7 @@
 /*
  * bench-worker: a paced worker for the streaming cases. A decode with `"stream":true` gets `max_tokens` events, one each
  * interval, each with the time of its sending in it (`"ns":…`, CLOCK_MONOTONIC); render, prefill and a decode without a
- * stream get a fixed answer each.
+ * stream get a fixed answer each, when the whole request is there.
  *
  * Usage: bench-worker --port N --answers DIR --interval-us N      (DIR holds render.json, prefill.json, decode.json)
  *
@@ -28,7 +28,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { EVENTS_AT_ONCE = 256, READ_AT_ONCE = 64 * 1024, REQUEST_AT_MOST = 16 * 1024 * 1024, EVENT_AT_MOST = 1024 };
+enum { EVENTS_AT_ONCE = 256, READ_AT_ONCE = 64 * 1024, REQUEST_AT_MOST = 64 * 1024 * 1024, EVENT_AT_MOST = 1024 };
 
 enum leg { RENDER, PREFILL, DECODE, LEGS };
 
@@ -92,16 +92,16 @@ static void hang_up(struct connection *connection)
     free(connection);
 }
 
-/* False when the peer is gone, or takes nothing for a second. */
+/* False when the peer is gone, or takes nothing for ten seconds. */
 static bool write_all(struct connection *connection, const char *bytes, size_t length)
 {
     while (length) {
         ssize_t sent = send(connection->descriptor, bytes, length, MSG_NOSIGNAL);
 
-        if (sent < 0 && errno == EAGAIN) { /* only a fixed answer of some 100 KiB comes here */
+        if (sent < 0 && errno == EAGAIN) { /* only a long fixed answer comes here */
             struct pollfd writable = {.fd = connection->descriptor, .events = POLLOUT};
 
-            if (poll(&writable, 1, 1000) != 1)
+            if (poll(&writable, 1, 10000) != 1)
                 return false;
             continue;
         }
@@ -183,6 +183,7 @@ static bool begin_stream(struct connection *connection)
            timer_arm(&worker.timers, &connection->timer, now_ns() + phase_ns);
 }
 
+/* The head ends with its last line end and a NUL: a long body is not searched for a header. */
 static bool answer(struct connection *connection, const char *body)
 {
     const char *line_end = strchr(connection->request, '\r');
@@ -213,6 +214,7 @@ static bool take_request(struct connection *connection)
         whole += strtoull(length + strlen("\r\ncontent-length:"), NULL, 10);
     if (connection->length < whole)
         return whole < REQUEST_AT_MOST;
+    end[2] = '\0';
     alive = answer(connection, end + 4);
     connection->length = 0;
     connection->request[0] = '\0';
