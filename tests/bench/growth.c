@@ -136,8 +136,13 @@ static bool plot_curves(const struct curves *curves, const struct places *places
 {
     const struct series *series = curves->series;
     char name[64];
+    bool any = false;
     struct plot plot;
 
+    for (int i = 0; i < SHOWN; i++)
+        any = any || curves->cpu[i][0] >= 0;
+    if (!any)
+        return false;
     plot_begin(&plot);
     fprintf(plot.script,
             "set title '%s'\nset xlabel '%s'\nset ylabel 'CPU us'\nset grid\nset key top left\n%s$data << END\n",

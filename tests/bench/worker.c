@@ -168,17 +168,17 @@ static void event_due(struct timer *timer)
 }
 
 /* The streams' first events are spread over the interval, so that they do not all fall on one moment. */
-static bool begin_stream(struct connection *connection)
+static bool begin_stream(struct connection *connection, const char *body)
 {
     static const char head[] =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n";
     static uint32_t streams;
     int64_t phase_ns = (int64_t)((double)(++streams * 2654435769u) / 4294967296.0 * (double)worker.interval_ns);
-    const char *events = strstr(connection->request, "\"max_tokens\":");
+    const char *events = strstr(body, "\"max_tokens\":");
 
     connection->events_left = events ? strtoull(events + strlen("\"max_tokens\":"), NULL, 10) : 1;
     connection->events_sent = 0;
-    connection->wants_usage = strstr(connection->request, "\"include_usage\":true") != NULL;
+    connection->wants_usage = strstr(body, "\"include_usage\":true") != NULL;
     return write_all(connection, head, sizeof head - 1) &&
            timer_arm(&worker.timers, &connection->timer, now_ns() + phase_ns);
 }
@@ -194,7 +194,7 @@ static bool answer(struct connection *connection, const char *body)
     else if (strcasestr(connection->request, "\r\nx-llm-d-epp-profile: prefill\r\n"))
         leg = PREFILL;
     if (leg == DECODE && strstr(body, "\"stream\":true"))
-        return begin_stream(connection);
+        return begin_stream(connection, body);
     return write_all(connection, worker.answers[leg].bytes, worker.answers[leg].length);
 }
 
