@@ -148,6 +148,10 @@ int main(int argc, char **argv)
         return 1;
     }
     snprintf(path, sizeof path, "%s/rounds.csv", bench.settings.places.out);
+    if (bench.settings.places.plots && mkdir(bench.settings.places.plots, 0755) < 0 && errno != EEXIST) {
+        perror(bench.settings.places.plots);
+        return 1;
+    }
     bench.rounds_csv = fopen(path, "w");
     if (!bench.rounds_csv) {
         perror(path);

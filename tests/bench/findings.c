@@ -87,7 +87,8 @@ size_t findings_of(struct bench *bench, const struct bench_case *a_case, struct 
         }
         if (row->metric == CPU && a_case->beside != BESIDE_PLAIN && a_case->connections != 1) {
             findings[i].carried = a_case->kind == STREAMS ? "events" : "requests";
-            findings[i].prompt_tokens = a_case->kind == STREAMS ? 0 : (double)a_case->shape.tokens;
+            findings[i].prompt_tokens =
+                a_case->kind == LOAD && a_case->beside == BESIDE_ALL_HOPS ? (double)a_case->shape.tokens : 0;
         }
     }
     return count;

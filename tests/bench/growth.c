@@ -115,8 +115,10 @@ static void put_cell(FILE *file, double value)
 }
 
 /* As docs/performance.md has it. */
-static void write_section(FILE *file, const struct curves *curves)
+static void write_section(FILE *file, const struct curves *curves, const char *plots)
 {
+    const char *slash = plots ? strrchr(plots, '/') : NULL;
+
     fprintf(file,
             "**%s**\n\n| %s | nginx us | coordinator us | over curl us | KiB each |\n| --- | --- | --- | --- | --- |\n",
             curves->series->title, curves->series->axis);
@@ -129,7 +131,20 @@ static void write_section(FILE *file, const struct curves *curves)
     }
     fputc('\n', file);
     say_bends(file, curves, "* ", ".");
+    if (plots)
+        fprintf(file, "\n![%s](%s/growth-%s.svg)\n", curves->series->title, slash ? slash + 1 : plots,
+                curves->series->name);
     fputc('\n', file);
+}
+
+/* A cost that grows over decades is seen on two logarithmic axes; one that should be flat begins at zero. */
+static const char *axes_of(const struct curves *curves)
+{
+    bool has_decades = curves->x[0] > 0 && curves->x[curves->count - 1] >= 30 * curves->x[0];
+
+    if (!has_decades)
+        return "set yrange [0:*]\n";
+    return curves->series->is_flat ? "set logscale x\nset yrange [0:*]\n" : "set logscale xy\n";
 }
 
 static bool plot_curves(const struct curves *curves, const struct places *places)
@@ -146,8 +161,7 @@ static bool plot_curves(const struct curves *curves, const struct places *places
     plot_begin(&plot);
     fprintf(plot.script,
             "set title '%s'\nset xlabel '%s'\nset ylabel 'CPU us'\nset grid\nset key top left\n%s$data << END\n",
-            series->title, series->axis,
-            series->is_flat || curves->x[0] < 1 ? "set yrange [0:*]\n" : "set logscale xy\n");
+            series->title, series->axis, axes_of(curves));
     for (size_t i = 0; i < curves->count; i++)
         fprintf(plot.script, "%.0f %g %g %g\n", curves->x[i], curves->cpu[0][i], curves->cpu[1][i], curves->cpu[2][i]);
     fprintf(plot.script, "END\nplot ");
@@ -183,7 +197,7 @@ static bool run_series(struct bench *bench, FILE *csv, FILE *sections)
         whole = measure_series(bench, &curves) && whole;
         print_curves(&curves);
         write_rows(csv, &curves);
-        write_section(sections, &curves);
+        write_section(sections, &curves, bench->settings.places.plots);
         whole = plot_curves(&curves, &bench->settings.places) && whole;
     }
     return whole;

@@ -3,6 +3,7 @@
 
 #include "plot.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,14 +77,20 @@ static void print_verdict(const struct finding *finding)
     putchar('\n');
 }
 
+/* A second of a core's time; 0: not measured, or no such figure. */
+static double carried(const struct finding *finding)
+{
+    return finding->carried && finding->coordinator > 0 ? 1e6 / finding->coordinator : 0;
+}
+
 static void print_carried(const struct finding *findings, size_t count)
 {
     bool any = false;
 
     for (size_t i = 0; i < count; i++) {
-        double a_second = findings[i].coordinator > 0 ? 1e6 / findings[i].coordinator : 0;
+        double a_second = carried(&findings[i]);
 
-        if (!findings[i].carried || a_second <= 0)
+        if (a_second <= 0)
             continue;
         if (!any)
             printf("A core carries, as far as its own CPU time goes\n");
@@ -143,26 +150,78 @@ static bool write_csv(const struct finding *findings, size_t count, const char *
     return fclose(file) == 0;
 }
 
-/* As docs/performance.md has it. */
-static bool write_markdown(const struct finding *findings, size_t count, const char *folder)
+static void write_verdict(const struct finding *finding, FILE *file)
 {
-    FILE *file = open_in(folder, "results.md");
+    fprintf(file, " %s", verdict(finding));
+    if (finding->bound > 0 && finding->bound_on == ADDED && judged(finding) >= 0)
+        fprintf(file, ": %.3f %s%s", judged(finding), finding->unit, finding->each > 1 ? " each" : "");
+    fputs(" |\n", file);
+}
 
-    if (!file)
-        return false;
-    fprintf(file, "| case | measure | beside | | direct | ratio | curl | ratio | promised | |\n"
-                  "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+static void write_table(const struct finding *findings, size_t count, FILE *file)
+{
+    const char *title = "";
+
+    fprintf(file, "| case (beside) | measure | beside | direct | ratio | curl | ratio | promised | |\n"
+                  "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (size_t i = 0; i < count; i++) {
         const struct finding *finding = &findings[i];
         char cells[5][CELL], bound[2 * CELL];
 
-        fprintf(file, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", finding->title, finding->what,
-                finding->base_name, number(cells[0], finding->base, finding->unit),
-                number(cells[1], finding->coordinator, finding->unit),
+        if (strcmp(title, finding->title) != 0)
+            fprintf(file, "| %s (%s) ", title = finding->title, finding->base_name);
+        else
+            fputs("| ", file);
+        fprintf(file, "| %s | %s | %s | %s | %s | %s | %s |", finding->what,
+                number(cells[0], finding->base, finding->unit), number(cells[1], finding->coordinator, finding->unit),
                 times(cells[2], ratio(finding, finding->coordinator)), number(cells[3], finding->curl, finding->unit),
-                times(cells[4], ratio(finding, finding->curl)), promise(bound, finding), verdict(finding));
+                times(cells[4], ratio(finding, finding->curl)), promise(bound, finding));
+        write_verdict(finding, file);
     }
+    fputc('\n', file);
+}
+
+static void write_carried(const struct finding *findings, size_t count, FILE *file)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < count; i++) {
+        double a_second = carried(&findings[i]);
+
+        if (a_second <= 0)
+            continue;
+        if (!any)
+            fprintf(file, "| a core carries | a second | prompt tokens a second |\n| --- | --- | --- |\n");
+        any = true;
+        fprintf(file, "| %s | %.0f %s |", findings[i].title, a_second, findings[i].carried);
+        if (findings[i].prompt_tokens > 0)
+            fprintf(file, " %.0f |\n", a_second * findings[i].prompt_tokens);
+        else
+            fprintf(file, " |\n");
+    }
+    if (any)
+        fputc('\n', file);
+}
+
+bool report_append(const struct finding *findings, size_t count, const char *path)
+{
+    FILE *file = fopen(path, "a");
+
+    if (!file) {
+        perror(path);
+        return false;
+    }
+    write_table(findings, count, file);
+    write_carried(findings, count, file);
     return fclose(file) == 0;
+}
+
+static bool write_markdown(const struct finding *findings, size_t count, const char *folder)
+{
+    char path[PATH_AT_MOST];
+
+    snprintf(path, sizeof path, "%s/results.md", folder);
+    return (remove(path) == 0 || errno == ENOENT) && report_append(findings, count, path);
 }
 
 /* Bars of the ratios over both transports, each with its bound as a line across. */
@@ -179,7 +238,7 @@ static bool write_plot(const struct finding *findings, size_t count, const char 
     fprintf(plot.script,
             "set title 'CPU time (alone: p50) of the coordinator, nginx = 1'\n"
             "set yrange [0:*]\nset ylabel 'times nginx'\nset grid ytics\nset style fill solid 0.7\nset boxwidth 0.35\n"
-            "set xtics rotate by -20 noenhanced\nset key top left\n$data << END\n");
+            "set xtics rotate by -20 noenhanced\nset key outside top center horizontal\n$data << END\n");
     for (size_t i = 0; i < count; i++)
         if (findings[i].is_plotted)
             fprintf(plot.script, "\"%s\" %.3f %.3f %g\n", findings[i].title,

@@ -19,8 +19,7 @@ struct finding {
     enum bound_on bound_on;
     int each;
     bool is_plotted;
-    const char
-        *carried; /* microseconds of CPU for one of these: a core carries so many a second; NULL: no such figure */
+    const char *carried;  /* what a core carries 1e6 / coordinator of a second; NULL: the unit is no CPU time */
     double prompt_tokens; /* in each of them; 0: none */
 };
 
@@ -30,5 +29,8 @@ void report_print(const struct finding *findings, size_t count);
  * cannot be written.
  */
 bool report_write(const struct finding *findings, size_t count, const char *folder, const char *plots);
+
+/* Appends the tables as Markdown to the file at `path`; false, with a message, if it cannot be written. */
+bool report_append(const struct finding *findings, size_t count, const char *path);
 
 #endif
