@@ -120,13 +120,15 @@ static void write_section(FILE *file, const struct curves *curves, const char *p
     const char *slash = plots ? strrchr(plots, '/') : NULL;
 
     fprintf(file,
-            "**%s**\n\n| %s | nginx us | coordinator us | over curl us | KiB each |\n| --- | --- | --- | --- | --- |\n",
+            "**%s**\n\n| %s | nginx us | coordinator us | over curl us | KiB each | requests/s |\n| --- | --- | --- | "
+            "--- | --- | --- |\n",
             curves->series->title, curves->series->axis);
     for (size_t i = 0; i < curves->count; i++) {
         fprintf(file, "| %.0f |", curves->x[i]);
         for (int j = 0; j < SHOWN; j++)
             put_cell(file, curves->cpu[j][i]);
         put_cell(file, curves->memory[i]);
+        put_cell(file, curves->rate[i]);
         fputc('\n', file);
     }
     fputc('\n', file);

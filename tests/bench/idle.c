@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SETTLE_S = 6, WINDOW_S = 10, START_AT_MOST_S = 10, LOOK_AGAIN_US = 200 };
+enum { SETTLE_S = 5, WINDOW_S = 10, START_AT_MOST_S = 10, LOOK_AGAIN_US = 200 };
 
 static const int64_t second = 1000000000;
 

@@ -2,7 +2,7 @@
  * A start, and nothing to do: how long it takes to the first answers, and what a process that has served a request costs while
  * nobody asks it for anything.
  *
- * Thread: one; it waits, some sixteen seconds in all.
+ * Thread: one; it waits, some fifteen seconds in all.
  */
 #ifndef BENCH_IDLE_H
 #define BENCH_IDLE_H

@@ -3,7 +3,6 @@
 
 #include "plot.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -216,12 +215,25 @@ bool report_append(const struct finding *findings, size_t count, const char *pat
     return fclose(file) == 0;
 }
 
-static bool write_markdown(const struct finding *findings, size_t count, const char *folder)
+/* The page that these tables are for lies beside the folder of the plots. */
+static void write_image(FILE *file, const char *plots)
 {
-    char path[PATH_AT_MOST];
+    const char *slash = strrchr(plots, '/');
 
-    snprintf(path, sizeof path, "%s/results.md", folder);
-    return (remove(path) == 0 || errno == ENOENT) && report_append(findings, count, path);
+    fprintf(file, "![CPU time of the coordinator, nginx = 1](%s/ratios.svg)\n\n", slash ? slash + 1 : plots);
+}
+
+static bool write_markdown(const struct finding *findings, size_t count, const char *folder, const char *plots)
+{
+    FILE *file = open_in(folder, "results.md");
+
+    if (!file)
+        return false;
+    write_table(findings, count, file);
+    if (plots)
+        write_image(file, plots);
+    write_carried(findings, count, file);
+    return fclose(file) == 0;
 }
 
 /* Bars of the ratios over both transports, each with its bound as a line across. */
@@ -253,7 +265,7 @@ static bool write_plot(const struct finding *findings, size_t count, const char 
 
 bool report_write(const struct finding *findings, size_t count, const char *folder, const char *plots)
 {
-    bool tables = write_csv(findings, count, folder) && write_markdown(findings, count, folder);
+    bool tables = write_csv(findings, count, folder) && write_markdown(findings, count, folder, plots);
     bool plot = write_plot(findings, count, folder, plots);
 
     if (tables && plot)
