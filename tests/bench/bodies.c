@@ -54,6 +54,12 @@ static void put_tokens(FILE *file, size_t count)
 /* The body up to the last member, without the closing brace: legs go on from there. */
 static void put_client(FILE *file, const struct shape *shape, size_t cap, bool stream)
 {
+    if (shape->client_ids) {
+        fputs("{\"model\":\"m\",\"prompt\":", file);
+        put_tokens(file, shape->tokens);
+        fprintf(file, ",\"max_tokens\":%zu", cap);
+        return;
+    }
     fputs("{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"You are a helpful assistant.\"},"
           "{\"role\":\"user\",\"content\":",
           file);
@@ -134,6 +140,7 @@ void bodies_make(struct bodies *bodies, const struct shape *shape)
 {
     FILE *file = open_text(&bodies->client);
 
+    bodies->path = shape->client_ids ? "/v1/completions" : "/v1/chat/completions";
     put_client(file, shape, shape->stream ? shape->stream : 64, shape->stream);
     fputc('}', file);
     fclose(file);

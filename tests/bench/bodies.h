@@ -21,13 +21,15 @@ struct text {
 };
 
 struct shape {
-    size_t prompt; /* bytes of text in the user's message */
-    size_t image;  /* bytes of base64 of an inline image; 0: none */
-    size_t tokens; /* ids that render answers */
-    size_t stream; /* events of a stream; 0: no stream */
+    size_t prompt;   /* bytes of text in the user's message */
+    size_t image;    /* bytes of base64 of an inline image; 0: none */
+    size_t tokens;   /* ids that render answers */
+    size_t stream;   /* events of a stream; 0: no stream */
+    bool client_ids; /* a completion whose prompt are as many ids, from the client */
 };
 
 struct bodies {
+    const char *path; /* that the client calls */
     struct text client;
     struct text sent[LEGS], answered[LEGS];
 };

@@ -4,6 +4,8 @@
  * rounds are compared.
  *
  * The events are shaped as vLLM's of a chat and say nothing about usage, as all but the last do.
+ *
+ * Usage: bench-chain [FILE]      (appends the table to FILE as Markdown)
  */
 #include "pipeline/request.h"
 #include "report.h"
@@ -100,11 +102,12 @@ static double measure(const struct kind *kind)
     return (ended - began) / EVENTS;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct samples measured[KINDS] = {0};
     struct finding findings[KINDS - 1];
     double medians[KINDS];
+    bool written;
 
     for (int round = 0; round < ROUNDS; round++)
         for (int kind = 0; kind < KINDS; kind++)
@@ -120,9 +123,11 @@ int main(void)
                                               .base_name = "no writer",
                                               .base = medians[0],
                                               .coordinator = medians[kind],
+                                              .curl = -1,
                                               .bound = kinds[kind].bound,
                                               .bound_on = ADDED,
                                               .each = kinds[kind].writers};
     report_print(findings, KINDS - 1);
-    return 0;
+    written = argc < 2 || report_append(findings, KINDS - 1, argv[1]);
+    return written ? 0 : 1;
 }

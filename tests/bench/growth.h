@@ -1,5 +1,6 @@
 /*
- * How costs grow: every series of cases.h, point by point, into growth.csv, a table, and a plot a series (growth-NAME.png).
+ * How costs grow: every series of cases.h, point by point, into growth.csv and growth.md, a table, and a plot a series
+ * (growth-NAME.png). Each says whether it is a straight line to its end.
  */
 #ifndef BENCH_GROWTH_H
 #define BENCH_GROWTH_H

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum metric { CPU, MEMORY, P50, P99, RATE, METRICS };
+enum metric { CPU, MEMORY, P50, P99, RATE, PEAK_TIMES, READY, FIRST, RESIDENT, WAKES, METRICS };
 
 extern const struct metric_name {
     const char *name, *unit;
@@ -20,8 +20,8 @@ struct settings {
     struct places places;
     int rounds;
     double share; /* of the requests of a case */
-    const char *only_target;
-    const char *only_case;
+    /* Lists with commas between; NULL: all of them, but a growth series has no curl unless it is named. */
+    const char *only_targets, *only_cases, *only_series;
     bool growth;
 };
 
@@ -36,11 +36,11 @@ bool measure_case(struct bench *bench, const struct bench_case *a_case);
 /* Forgets what was measured of the case. */
 void measure_forget(struct bench *bench);
 
-/* What the case compares the coordinator with; DIRECT: with nothing. */
+/* What the case compares the coordinator with; NOTHING: with nothing. */
 enum target measure_base(const struct bench_case *a_case);
 /* Over the rounds; -1: not measured. */
 double measure_median(struct bench *bench, enum target target, enum metric metric);
-/* What a target adds to the direct delay; -1 likewise. */
+/* What a target adds to the delay without one; -1 likewise. */
 double measure_added(struct bench *bench, enum target target, enum metric metric);
 
 #endif

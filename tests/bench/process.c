@@ -40,7 +40,7 @@ pid_t process_start(char *const argv[], const char *log)
     _exit(127);
 }
 
-static bool answers_200(uint16_t port, const char *path)
+bool process_answers(uint16_t port, const char *path)
 {
     char text[512];
     int descriptor = load_connect(port), length;
@@ -68,7 +68,7 @@ bool process_ready(pid_t pid, uint16_t port, const char *path)
     int64_t until = now_ns() + ready_within_ns;
 
     while (pid > 0 && now_ns() < until) {
-        if (answers_200(port, path))
+        if (process_answers(port, path))
             return true;
         if (waitpid(pid, NULL, WNOHANG) != 0)
             return false;

@@ -13,6 +13,8 @@
 pid_t process_start(char *const argv[], const char *log);
 /* Waits until 127.0.0.1:port accepts and, if `path` is given, answers a GET of it with 200; false after ten seconds or when the process has ended. */
 bool process_ready(pid_t pid, uint16_t port, const char *path);
+/* Does it answer a GET of `path` with 200 now? `path` NULL: does it accept? */
+bool process_answers(uint16_t port, const char *path);
 /* SIGTERM, and SIGKILL after five seconds. */
 void process_stop(pid_t pid);
 /* A port on 127.0.0.1 that nobody listens on, below the range from which the system takes source ports; 0: none. */

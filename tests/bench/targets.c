@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const target_names[TARGETS] = {"direct", "nginx", "plain", "coordinator"};
+const char *const target_names[TARGETS] = {"nothing", "nginx", "plain", "coordinator", "curl"};
 
 enum { PATH_AT_MOST = 1024 };
 
@@ -46,18 +46,28 @@ static const char nginx_proxy[] =
     "      proxy_set_header Connection \"\";\n      proxy_buffering off;\n"
     "    }\n  }\n}\n";
 
-static const char coordinator_yaml[] = "server:\n"
-                                       "  listen_addr: 127.0.0.1:%u\n"
-                                       "  metrics_port: 0\n"
-                                       "  max_connections: 20000\n"
-                                       "gateway:\n"
-                                       "  address: http://127.0.0.1:%u\n"
-                                       "  max_idle_conns_per_host: 20000\n"
-                                       "runtime:\n"
-                                       "  reactors: %d\n"
-                                       "pipeline:\n"
-                                       "  kv_connector: kv-nixl\n"
-                                       "  steps:\n";
+/* `%s`: transport. */
+static const char tuned_yaml[] = "server:\n"
+                                 "  listen_addr: 127.0.0.1:%u\n"
+                                 "  metrics_port: 0\n"
+                                 "  max_connections: 20000\n"
+                                 "gateway:\n"
+                                 "  address: http://127.0.0.1:%u\n"
+                                 "  transport: %s\n"
+                                 "  max_idle_conns_per_host: 20000\n"
+                                 "runtime:\n"
+                                 "  reactors: %d\n";
+
+static const char default_yaml[] = "server:\n"
+                                   "  listen_addr: 127.0.0.1:%u\n"
+                                   "  metrics_port: %u\n"
+                                   "gateway:\n"
+                                   "  address: http://127.0.0.1:%u\n"
+                                   "  transport: %s\n";
+
+static const char pipeline_yaml[] = "pipeline:\n"
+                                    "  kv_connector: kv-nixl\n"
+                                    "  steps:\n";
 
 static FILE *create(const char *path)
 {
@@ -101,15 +111,15 @@ static pid_t start_file_worker(const struct places *places, const char *answers,
     return start_nginx(places, path);
 }
 
-static pid_t start_event_worker(const struct places *places, const char *answers, uint16_t port, int64_t interval_us)
+static pid_t start_own_worker(const struct fleet_plan *plan, uint16_t port)
 {
     char port_text[16], interval_text[32], log[PATH_AT_MOST];
-    char *argv[] = {(char *)places->worker, "--port",        port_text,     "--answers",
-                    (char *)answers,        "--interval-us", interval_text, NULL};
+    char *argv[] = {(char *)plan->places->worker, "--port",        port_text,     "--answers",
+                    (char *)plan->answers,        "--interval-us", interval_text, NULL};
 
     snprintf(port_text, sizeof port_text, "%u", port);
-    snprintf(interval_text, sizeof interval_text, "%lld", (long long)interval_us);
-    snprintf(log, sizeof log, "%s/worker.log", places->out);
+    snprintf(interval_text, sizeof interval_text, "%lld", plan->interval_us ? (long long)plan->interval_us : 1);
+    snprintf(log, sizeof log, "%s/worker.log", plan->places->out);
     return process_start(argv, log);
 }
 
@@ -138,22 +148,33 @@ static void write_steps(FILE *file, const char *steps, uint16_t worker_port)
     }
 }
 
-static pid_t start_coordinator(const struct places *places, const char *name, uint16_t worker_port, uint16_t port,
-                               const char *steps, int reactors)
+static void write_coordinator(FILE *file, const struct fleet_plan *plan, const struct fleet *fleet)
 {
+    const char *transport = plan->target == CURL ? "curl" : "direct";
+
+    if (plan->as_default)
+        fprintf(file, default_yaml, fleet->port, process_free_port(), fleet->worker_port, transport);
+    else
+        fprintf(file, tuned_yaml, fleet->port, fleet->worker_port, transport, plan->reactors > 0 ? plan->reactors : 1);
+    fputs(pipeline_yaml, file);
+    write_steps(file, plan->steps, fleet->worker_port);
+}
+
+static pid_t start_coordinator(const struct fleet_plan *plan, const struct fleet *fleet)
+{
+    const char *name = target_names[plan->target], *out = plan->places->out;
     char path[PATH_AT_MOST], log[PATH_AT_MOST];
-    char *argv[] = {(char *)places->coordinator, "serve", "--config", path, NULL};
+    char *argv[] = {(char *)plan->places->coordinator, "serve", "--config", path, NULL};
     FILE *file;
 
-    snprintf(path, sizeof path, "%s/%s.yaml", places->out, name);
-    snprintf(log, sizeof log, "%s/%s.log", places->out, name);
+    snprintf(path, sizeof path, "%s/%s.yaml", out, name);
+    snprintf(log, sizeof log, "%s/%s.log", out, name);
     file = create(path);
     if (!file)
         return 0;
-    fprintf(file, coordinator_yaml, port, worker_port, reactors > 0 ? reactors : 1);
-    write_steps(file, steps, worker_port);
+    write_coordinator(file, plan, fleet);
     fclose(file);
-    setenv("COORDINATOR_PLUGIN_PATH", places->plugins, 1);
+    setenv("COORDINATOR_PLUGIN_PATH", plan->places->plugins, 1);
     return process_start(argv, log);
 }
 
@@ -165,25 +186,34 @@ static bool came_up(const char *what, const struct places *places, pid_t pid, ui
     return false;
 }
 
-bool fleet_start(struct fleet *fleet, enum target target, const struct places *places, const char *answers,
-                 const char *steps, int reactors, int64_t interval_us)
+bool fleet_start_worker(struct fleet *fleet, const struct fleet_plan *plan)
 {
     *fleet = (struct fleet){.worker_port = process_free_port()};
-    fleet->port = target == DIRECT ? fleet->worker_port : process_free_port();
-    if (interval_us)
-        fleet->worker = start_event_worker(places, answers, fleet->worker_port, interval_us);
+    fleet->port = plan->target == NOTHING ? fleet->worker_port : process_free_port();
+    if (plan->interval_us || plan->reads_bodies)
+        fleet->worker = start_own_worker(plan, fleet->worker_port);
     else
-        fleet->worker = start_file_worker(places, answers, fleet->worker_port);
-    if (!came_up("the worker", places, fleet->worker, fleet->worker_port, NULL))
+        fleet->worker = start_file_worker(plan->places, plan->answers, fleet->worker_port);
+    return came_up("the worker", plan->places, fleet->worker, fleet->worker_port, NULL);
+}
+
+bool fleet_start_target(struct fleet *fleet, const struct fleet_plan *plan)
+{
+    if (plan->target == NGINX)
+        fleet->target = start_proxy(plan->places, fleet->worker_port, fleet->port);
+    else if (plan->target != NOTHING)
+        fleet->target = start_coordinator(plan, fleet);
+    return plan->target == NOTHING || fleet->target > 0;
+}
+
+bool fleet_start(struct fleet *fleet, const struct fleet_plan *plan)
+{
+    if (!fleet_start_worker(fleet, plan) || !fleet_start_target(fleet, plan))
         return false;
-    if (target == DIRECT)
+    if (plan->target == NOTHING)
         return true;
-    if (target == NGINX) {
-        fleet->target = start_proxy(places, fleet->worker_port, fleet->port);
-        return came_up("nginx", places, fleet->target, fleet->port, NULL);
-    }
-    fleet->target = start_coordinator(places, target_names[target], fleet->worker_port, fleet->port, steps, reactors);
-    return came_up("the coordinator", places, fleet->target, fleet->port, "/readyz");
+    return came_up(target_names[plan->target], plan->places, fleet->target, fleet->port,
+                   plan->target == NGINX ? NULL : "/readyz");
 }
 
 void fleet_stop(struct fleet *fleet)

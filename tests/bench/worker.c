@@ -1,7 +1,7 @@
 /*
  * bench-worker: a paced worker for the streaming cases. A decode with `"stream":true` gets `max_tokens` events, one each
  * interval, each with the time of its sending in it (`"ns":…`, CLOCK_MONOTONIC); render, prefill and a decode without a
- * stream get a fixed answer each.
+ * stream get a fixed answer each, when the whole request is there.
  *
  * Usage: bench-worker --port N --answers DIR --interval-us N      (DIR holds render.json, prefill.json, decode.json)
  *
@@ -28,7 +28,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { EVENTS_AT_ONCE = 256, READ_AT_ONCE = 64 * 1024, REQUEST_AT_MOST = 16 * 1024 * 1024, EVENT_AT_MOST = 1024 };
+enum { EVENTS_AT_ONCE = 256, READ_AT_ONCE = 64 * 1024, REQUEST_AT_MOST = 64 * 1024 * 1024, EVENT_AT_MOST = 1024 };
 
 enum leg { RENDER, PREFILL, DECODE, LEGS };
 
@@ -92,16 +92,16 @@ static void hang_up(struct connection *connection)
     free(connection);
 }
 
-/* False when the peer is gone, or takes nothing for a second. */
+/* False when the peer is gone, or takes nothing for ten seconds. */
 static bool write_all(struct connection *connection, const char *bytes, size_t length)
 {
     while (length) {
         ssize_t sent = send(connection->descriptor, bytes, length, MSG_NOSIGNAL);
 
-        if (sent < 0 && errno == EAGAIN) { /* only a fixed answer of some 100 KiB comes here */
+        if (sent < 0 && errno == EAGAIN) { /* only a long fixed answer comes here */
             struct pollfd writable = {.fd = connection->descriptor, .events = POLLOUT};
 
-            if (poll(&writable, 1, 1000) != 1)
+            if (poll(&writable, 1, 10000) != 1)
                 return false;
             continue;
         }
@@ -168,21 +168,22 @@ static void event_due(struct timer *timer)
 }
 
 /* The streams' first events are spread over the interval, so that they do not all fall on one moment. */
-static bool begin_stream(struct connection *connection)
+static bool begin_stream(struct connection *connection, const char *body)
 {
     static const char head[] =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n";
     static uint32_t streams;
     int64_t phase_ns = (int64_t)((double)(++streams * 2654435769u) / 4294967296.0 * (double)worker.interval_ns);
-    const char *events = strstr(connection->request, "\"max_tokens\":");
+    const char *events = strstr(body, "\"max_tokens\":");
 
     connection->events_left = events ? strtoull(events + strlen("\"max_tokens\":"), NULL, 10) : 1;
     connection->events_sent = 0;
-    connection->wants_usage = strstr(connection->request, "\"include_usage\":true") != NULL;
+    connection->wants_usage = strstr(body, "\"include_usage\":true") != NULL;
     return write_all(connection, head, sizeof head - 1) &&
            timer_arm(&worker.timers, &connection->timer, now_ns() + phase_ns);
 }
 
+/* The head ends with its last line end and a NUL: a long body is not searched for a header. */
 static bool answer(struct connection *connection, const char *body)
 {
     const char *line_end = strchr(connection->request, '\r');
@@ -193,7 +194,7 @@ static bool answer(struct connection *connection, const char *body)
     else if (strcasestr(connection->request, "\r\nx-llm-d-epp-profile: prefill\r\n"))
         leg = PREFILL;
     if (leg == DECODE && strstr(body, "\"stream\":true"))
-        return begin_stream(connection);
+        return begin_stream(connection, body);
     return write_all(connection, worker.answers[leg].bytes, worker.answers[leg].length);
 }
 
@@ -213,6 +214,7 @@ static bool take_request(struct connection *connection)
         whole += strtoull(length + strlen("\r\ncontent-length:"), NULL, 10);
     if (connection->length < whole)
         return whole < REQUEST_AT_MOST;
+    end[2] = '\0';
     alive = answer(connection, end + 4);
     connection->length = 0;
     connection->request[0] = '\0';
