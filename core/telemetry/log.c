@@ -6,6 +6,7 @@
  */
 #include "telemetry/log.h"
 
+#include "telemetry/gather.h"
 #include "telemetry/line.h"
 #include "telemetry/output.h"
 
@@ -44,6 +45,12 @@ void log_set_sink(void (*sink)(void *context, coord_slice line), void *context) 
 uint64_t log_dropped(void) { return output_dropped(); }
 
 void log_flush(void) { output_flush(); }
+
+void log_gather(void) { gather_begin(); }
+
+void log_send(void) { gather_send(); }
+
+void log_gather_end(void) { gather_end(); }
 
 bool coord_log_enabled(int32_t level) { return level <= atomic_load_explicit(&shown_level, memory_order_relaxed); }
 
@@ -248,7 +255,7 @@ static void write_line(const struct coord_request *request, int32_t level, coord
         put_json_line(&line, id_of(request), level, message, fields, count);
     else
         put_text_line(&line, id_of(request), level, message, fields, count);
-    output_line((coord_slice){line.data, line.size});
+    output_line((coord_slice){line.data, line.size}, level <= COORD_LOG_WARNING);
 }
 
 void coord_log(const struct coord_request *request, int32_t level, const char *message, const coord_field *fields,
