@@ -94,30 +94,34 @@ struct text {
     char *end;
 };
 
-static void put(struct text *text, const char *piece)
+static void put(struct text *text, const char *piece, size_t size)
 {
-    while (*piece && text->at < text->end)
-        *text->at++ = *piece++;
+    size_t left = (size_t)(text->end - text->at);
+
+    size = size < left ? size : left;
+    memcpy(text->at, piece, size);
+    text->at += size;
 }
 
-static void put_number(struct text *text, int64_t number, int digits)
+static void put_text(struct text *text, const char *piece) { put(text, piece, strlen(piece)); }
+
+static void put_number(struct text *text, uint64_t number, int digits)
 {
     char room[24];
     size_t used = sizeof room;
 
-    room[--used] = '\0';
     for (; number > 0 || digits > 0; number /= 10, digits--)
         room[--used] = (char)('0' + number % 10);
-    put(text, room + used);
+    put(text, room + used, sizeof room - used);
 }
 
 /* In seconds, to the microsecond. */
 static void put_time(struct text *text, int64_t ns)
 {
-    int64_t us = ns > 0 ? ns / 1000 : 0;
+    uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
 
     put_number(text, us / 1000000, 1);
-    put(text, ".");
+    put(text, ".", 1);
     put_number(text, us % 1000000, 6);
 }
 
@@ -129,9 +133,9 @@ static coord_slice times_of_steps(const struct coord_request *request, char *roo
     for (size_t i = 0; i < request->steps_ran_count; i++) {
         const struct step_record *record = &request->steps_ran[i];
 
-        put(&text, i ? " " : "");
-        put(&text, record->step->id);
-        put(&text, "=");
+        put(&text, " ", i > 0);
+        put_text(&text, record->step->id);
+        put(&text, "=", 1);
         put_time(&text, record->ended_ns - record->began_ns);
     }
     return (coord_slice){room, (size_t)(text.at - room)};
@@ -143,13 +147,13 @@ static coord_slice times_of_legs(const struct coord_request *request, char *room
     struct text text = {room, room + size};
 
     for (const struct leg_record *leg = request->legs; leg; leg = leg->next) {
-        put(&text, leg == request->legs ? "" : " ");
-        put(&text, leg->name);
-        put(&text, ":");
-        put_number(&text, leg->status, 1);
-        put(&text, "=");
+        put(&text, " ", leg != request->legs);
+        put_text(&text, leg->name);
+        put(&text, ":", 1);
+        put_number(&text, leg->status > 0 ? (uint64_t)leg->status : 0, 1);
+        put(&text, "=", 1);
         put_time(&text, leg->head_ns - leg->began_ns);
-        put(&text, "/");
+        put(&text, "/", 1);
         put_time(&text, leg->ended_ns - leg->began_ns);
     }
     return (coord_slice){room, (size_t)(text.at - room)};

@@ -104,12 +104,25 @@ static bool put_quoted(struct line *line, coord_slice text, enum line_escape esc
     return true;
 }
 
-static bool bare_byte(char byte) { return byte > ' ' && byte < 0x7F && byte != '"' && byte != '=' && byte != '\\'; }
+#define BIT(byte) (UINT64_C(1) << (byte) % 64)
+
+/* Printable ASCII without the space, quotes, the equals sign and backslashes. */
+static bool bare_byte(char byte)
+{
+    static const uint64_t bare[4] = {~UINT64_C(0) << '!' & ~(BIT('"') | BIT('=')), ~(BIT('\\') | BIT(0x7F))};
+    unsigned char at = (unsigned char)byte;
+
+    return bare[at / 64] >> at % 64 & 1;
+}
 
 static bool is_bare(coord_slice text)
 {
-    for (size_t i = 0; i < text.size; i++)
-        if (!bare_byte(text.data[i]))
+    size_t at = 0;
+
+    while (text.size - at >= 8 && line_plain_8(text.data + at, '!', '='))
+        at += 8;
+    for (; at < text.size; at++)
+        if (!bare_byte(text.data[at]))
             return false;
     return text.size > 0;
 }
@@ -124,9 +137,9 @@ static bool put_text(struct line *line, coord_slice text, enum log_format format
     return !line->full;
 }
 
-static bool put_value(struct line *line, const coord_field *field, enum log_format format)
+static bool put_value(struct line *line, coord_slice name, const coord_field *field, enum log_format format)
 {
-    if (log_is_credential(coord_slice_of(field->name)))
+    if (log_is_credential(name))
         return put_text(line, redacted, format);
     if (field->type == COORD_FIELD_TEXT)
         return put_text(line, field->text, format);
@@ -142,50 +155,51 @@ static bool put_value(struct line *line, const coord_field *field, enum log_form
 }
 
 /* Names are constants, yet a line must not break on a wrong one. */
-static void put_text_name(struct line *line, const char *name)
+static void put_text_name(struct line *line, coord_slice name)
 {
-    size_t size = strlen(name);
-
-    if (is_bare((coord_slice){name, size})) {
-        line_put(line, name, size);
+    if (is_bare(name)) {
+        line_put(line, name.data, name.size);
         return;
     }
-    for (size_t i = 0; i < size; i++)
-        line_byte(line, bare_byte(name[i]) ? name[i] : '_');
+    for (size_t i = 0; i < name.size; i++)
+        line_byte(line, bare_byte(name.data[i]) ? name.data[i] : '_');
 }
 
 /* A field called as one of the line's own gets a `_`. */
-static bool is_reserved(const char *name)
+static bool is_reserved(coord_slice name)
 {
-    static const char *const reserved[] = {"ts", "level", "msg", "request"};
+    static const coord_slice reserved[] = {COORD_SLICE("ts"), COORD_SLICE("level"), COORD_SLICE("msg"),
+                                           COORD_SLICE("request")};
 
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (*name == *reserved[i] && strcmp(name, reserved[i]) == 0)
+        if (coord_slice_equal(name, reserved[i]))
             return true;
     return false;
 }
 
-static void put_json_name(struct line *line, const char *name)
+static void put_json_name(struct line *line, coord_slice name)
 {
     line_text(line, ",\"");
-    line_escaped(line, coord_slice_of(name), LINE_JSON);
+    line_escaped(line, name, LINE_JSON);
     line_text(line, is_reserved(name) ? "_\":" : "\":");
 }
 
 static void put_field(struct line *line, const coord_field *field, enum log_format format)
 {
     size_t before = line->size;
+    coord_slice name;
 
     if (!field->name)
         return;
+    name = coord_slice_of(field->name);
     if (format == LOG_JSON) {
-        put_json_name(line, field->name);
+        put_json_name(line, name);
     } else {
         line_byte(line, ' ');
-        put_text_name(line, field->name);
+        put_text_name(line, name);
         line_byte(line, '=');
     }
-    if (!put_value(line, field, format))
+    if (!put_value(line, name, field, format))
         line->size = before;
 }
 

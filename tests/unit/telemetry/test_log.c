@@ -153,6 +153,43 @@ static void a_text_value_cannot_end_its_line_or_steer_the_terminal(void **state)
     assert_string_equal(body(), "INFO  a \"quoted\"\\r\\n\\u001b\\ request=\"id\\n\\\"x\"\n");
 }
 
+static void a_byte_that_is_not_plain_is_seen_at_every_place(void **state)
+{
+    static const struct {
+        char byte;
+        const char *text, *json;
+    } rows[] = {{' ', " ", " "},
+                {'=', "=", "="},
+                {'"', "\\\"", "\\\""},
+                {'\\', "\\\\", "\\\\"},
+                {'\n', "\\n", "\\n"},
+                {'\x1f', "\\u001f", "\\u001f"},
+                {'\x7F', "\\u007f", "\\u007f"},
+                {'\xFF', "\\xff", "\\ufffd"},
+                {'\x80', "\\x80", "\\ufffd"}};
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int size = 1; size <= 25; size++)
+            for (int at = 0; at < size; at++) {
+                char value[32], want[64];
+                coord_field field = LOG_TEXT_FIELD("v", ((coord_slice){value, (size_t)size}));
+
+                memset(value, 'a', sizeof value);
+                value[at] = rows[r].byte;
+                snprintf(want, sizeof want, " v=\"%.*s%s%.*s\"\n", at, value, rows[r].text, size - at - 1,
+                         value + at + 1);
+                log_configure(COORD_LOG_INFO, LOG_TEXT);
+                coord_log(NULL, COORD_LOG_INFO, "m", &field, 1);
+                assert_string_equal(body() + strlen("INFO  m"), want);
+                snprintf(want, sizeof want, "\"v\":\"%.*s%s%.*s\"}\n", at, value, rows[r].json, size - at - 1,
+                         value + at + 1);
+                log_configure(COORD_LOG_INFO, LOG_JSON);
+                coord_log(NULL, COORD_LOG_INFO, "m", &field, 1);
+                assert_string_equal(strstr(seen, "\"v\":"), want);
+            }
+}
+
 /* Values of any bytes, names and sentences of any bytes, up to more than a line takes. */
 static void lines_are_valid_whatever_the_bytes_are(void **state)
 {
@@ -420,6 +457,7 @@ int main(void)
         LINE_TEST(lines_show_up_to_the_level),
         LINE_TEST(credentials_are_not_shown),
         LINE_TEST(a_text_value_cannot_end_its_line_or_steer_the_terminal),
+        LINE_TEST(a_byte_that_is_not_plain_is_seen_at_every_place),
         LINE_TEST(lines_are_valid_whatever_the_bytes_are),
         LINE_TEST(a_line_that_is_too_long_is_cut_in_a_value_and_keeps_its_end),
         LINE_TEST(a_formatted_sentence_that_is_too_long_ends_in_a_mark),
