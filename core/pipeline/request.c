@@ -113,6 +113,19 @@ static struct coord_request *make(struct worker *worker, struct generation *gene
     return request;
 }
 
+void request_count_running(const struct coord_request *request, double change)
+{
+    metric_handle_add(&request->model_metrics->handles[MODEL_RUNNING], families()->request_running,
+                      &request->model_label, change);
+}
+
+static void count_running(struct coord_request *request, struct metric_model *model)
+{
+    request->model_metrics = model;
+    request->model_label = model->label;
+    request_count_running(request, 1);
+}
+
 struct coord_request *request_new(struct worker *worker, struct generation *generation, struct exchange *exchange,
                                   const struct api *api, coord_slice id)
 {
@@ -128,8 +141,7 @@ struct coord_request *request_new(struct worker *worker, struct generation *gene
     if (!headers_copy(&request->headers, exchange_headers(exchange)))
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
     request->trace = leg_headers_read_trace(&request->headers, &request->tracestate);
-    request->model_label = metrics_model_label((coord_slice){0});
-    coord_metric_add(families()->request_running, 1, &request->model_label);
+    count_running(request, metrics_model((coord_slice){0}));
     return request;
 }
 
@@ -258,9 +270,8 @@ bool request_open(struct coord_request *request)
         request_fail(request, ERROR_BAD_REQUEST, 400, "invalid_json", "the request body must be a JSON object");
     else
         read_members(request);
-    coord_metric_add(families()->request_running, -1, &request->model_label);
-    request->model_label = metrics_model_label(request->model);
-    coord_metric_add(families()->request_running, 1, &request->model_label);
+    request_count_running(request, -1);
+    count_running(request, metrics_model(request->model));
     request->parsed_ns = reactor_now_fresh(request->worker->reactor);
     return request->failure.class == ERROR_NONE;
 }
@@ -456,6 +467,7 @@ struct coord_request *request_background(struct coord_request *of)
     request->background = true;
     request->path = of->path;
     request->model = arena_copy(&request->arena, of->model);
+    request->model_metrics = of->model_metrics;
     request->model_label = of->model_label;
     request->trace = of->trace;
     return request;
