@@ -15,8 +15,6 @@
 
 #include <stdlib.h>
 
-static int64_t now(const struct coord_request *request) { return reactor_now_fresh(request->worker->reactor); }
-
 static void count_step_error(const struct step *step, enum error_class class)
 {
     coord_metric_add(families()->step_errors_total, 1,
@@ -52,15 +50,15 @@ static coord_status execute(struct coord_request *request, const struct step *st
     coord_status status;
 
     record->step = step;
-    record->began_ns = now(request);
     request->step = step;
-    fiber_set_owner(request->fiber, step->owner);
+    fiber_set_owner(request->fiber, step->owner); /* reads the clock */
+    record->began_ns = reactor_now(request->worker->reactor);
     metric_series_add(step->running, 1);
     status = step->kind->type.execute(step->state, request);
     metric_series_add(step->running, -1);
     fiber_set_owner(request->fiber, NULL);
     request->step = NULL;
-    record->ended_ns = now(request);
+    record->ended_ns = reactor_now(request->worker->reactor);
     metric_series_add(step->duration, (double)(record->ended_ns - record->began_ns) / 1e9);
     return status;
 }
