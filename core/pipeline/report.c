@@ -238,7 +238,7 @@ static void write_line(const struct coord_request *request)
         fields[count++] = (coord_field)LOG_TEXT_FIELD("cause", coord_slice_of(request->failure.cause));
     if (request->trace.valid)
         fields[count++] = (coord_field)LOG_TEXT_FIELD("trace_id", coord_slice_of(request->trace.trace_id));
-    coord_log(request, COORD_LOG_INFO, "request", fields, count);
+    log_known(request, COORD_LOG_INFO, "request", fields, count);
 }
 
 static void put_count(coord_field *fields, size_t *count, const char *name, const coord_usage *usage, uint32_t what,
@@ -278,7 +278,7 @@ static void write_usage(const struct coord_request *request)
     fields[count++] = (coord_field)LOG_INT_FIELD("status", request->answer_status);
     fields[count++] = (coord_field)LOG_TEXT_FIELD("outcome", coord_slice_of(outcome_of(request)));
     fields[count++] = (coord_field)LOG_SECONDS_FIELD("seconds", request->ended_ns - request->began_ns);
-    coord_log(request, COORD_LOG_INFO, "usage", fields, count);
+    log_known(request, COORD_LOG_INFO, "usage", fields, count);
 }
 
 void executor_report(struct coord_request *request)

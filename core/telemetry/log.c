@@ -137,10 +137,8 @@ static bool put_text(struct line *line, coord_slice text, enum log_format format
     return !line->full;
 }
 
-static bool put_value(struct line *line, coord_slice name, const coord_field *field, enum log_format format)
+static bool put_value(struct line *line, const coord_field *field, enum log_format format)
 {
-    if (log_is_credential(name))
-        return put_text(line, redacted, format);
     if (field->type == COORD_FIELD_TEXT)
         return put_text(line, field->text, format);
     if (field->type == COORD_FIELD_INT)
@@ -184,29 +182,49 @@ static void put_json_name(struct line *line, coord_slice name)
     line_text(line, is_reserved(name) ? "_\":" : "\":");
 }
 
-static void put_field(struct line *line, const coord_field *field, enum log_format format)
+/* What a line says. */
+struct entry {
+    coord_slice id;
+    int32_t level;
+    coord_slice message;
+    const coord_field *fields;
+    size_t count;
+    bool known; /* the fields' names: log_known */
+};
+
+static void put_name(struct line *line, coord_slice name, enum log_format format, bool known)
+{
+    if (format == LOG_JSON) {
+        put_json_name(line, name);
+        return;
+    }
+    line_byte(line, ' ');
+    if (known)
+        line_put(line, name.data, name.size);
+    else
+        put_text_name(line, name);
+    line_byte(line, '=');
+}
+
+static void put_field(struct line *line, const coord_field *field, enum log_format format, bool known)
 {
     size_t before = line->size;
     coord_slice name;
+    bool whole;
 
     if (!field->name)
         return;
     name = coord_slice_of(field->name);
-    if (format == LOG_JSON) {
-        put_json_name(line, name);
-    } else {
-        line_byte(line, ' ');
-        put_text_name(line, name);
-        line_byte(line, '=');
-    }
-    if (!put_value(line, name, field, format))
+    put_name(line, name, format, known);
+    whole = !known && log_is_credential(name) ? put_text(line, redacted, format) : put_value(line, field, format);
+    if (!whole)
         line->size = before;
 }
 
-static void put_fields(struct line *line, const coord_field *fields, size_t count, enum log_format format)
+static void put_fields(struct line *line, const struct entry *entry, enum log_format format)
 {
-    for (size_t i = 0; i < count && !line->full; i++)
-        put_field(line, &fields[i], format);
+    for (size_t i = 0; i < entry->count && !line->full; i++)
+        put_field(line, &entry->fields[i], format, entry->known);
 }
 
 /* ---- Lines ---- */
@@ -218,65 +236,82 @@ static coord_slice id_of(const struct coord_request *request)
     return request && find ? find(request) : (coord_slice){0};
 }
 
-static void put_text_line(struct line *line, coord_slice id, int32_t level, coord_slice message,
-                          const coord_field *fields, size_t count)
+static void put_text_line(struct line *line, const struct entry *entry)
 {
     static const char *const levels[] = {" ERROR ", " WARN  ", " INFO  ", " INFO  ", " DEBUG ", " TRACE "};
 
     put_time(line);
-    line_text(line, levels[level]);
+    line_text(line, levels[entry->level]);
     line->room -= ID_SIZE;
-    line_escaped(line, message, LINE_BARE);
-    put_fields(line, fields, count, LOG_TEXT);
+    line_escaped(line, entry->message, LINE_BARE);
+    put_fields(line, entry, LOG_TEXT);
     line->room += ID_SIZE;
-    if (id.size > 0) {
+    if (entry->id.size > 0) {
         line->full = false;
         line_text(line, " request=");
-        put_text(line, id, LOG_TEXT);
+        put_text(line, entry->id, LOG_TEXT);
     }
     line_close(line, "\n");
 }
 
-static void put_json_line(struct line *line, coord_slice id, int32_t level, coord_slice message,
-                          const coord_field *fields, size_t count)
+static void put_json_line(struct line *line, const struct entry *entry)
 {
     static const char *const levels[] = {"error", "warn", "info", "info", "debug", "trace"};
 
     line_text(line, "{\"ts\":\"");
     put_time(line);
     line_text(line, "\",\"level\":\"");
-    line_text(line, levels[level]);
+    line_text(line, levels[entry->level]);
     line_text(line, "\",\"msg\":");
-    put_quoted(line, message, LINE_JSON);
-    if (id.size > 0 && !line->full) {
+    put_quoted(line, entry->message, LINE_JSON);
+    if (entry->id.size > 0 && !line->full) {
         size_t before = line->size;
 
         line_text(line, ",\"request\":");
-        if (!put_quoted(line, id, LINE_JSON))
+        if (!put_quoted(line, entry->id, LINE_JSON))
             line->size = before;
     }
-    put_fields(line, fields, count, LOG_JSON);
+    put_fields(line, entry, LOG_JSON);
     line_close(line, "}\n");
 }
 
-static void write_line(const struct coord_request *request, int32_t level, coord_slice message,
-                       const coord_field *fields, size_t count)
+static void write_entry(struct entry entry)
 {
     struct line line = {.data = line_buffer, .room = LINE_SIZE - END_SIZE, .tail = END_SIZE};
 
-    level = level < COORD_LOG_ERROR ? COORD_LOG_ERROR : level > COORD_LOG_TRACE ? COORD_LOG_TRACE : level;
+    if (entry.level < COORD_LOG_ERROR)
+        entry.level = COORD_LOG_ERROR;
+    else if (entry.level > COORD_LOG_TRACE)
+        entry.level = COORD_LOG_TRACE;
     if (atomic_load_explicit(&line_format, memory_order_relaxed) == LOG_JSON)
-        put_json_line(&line, id_of(request), level, message, fields, count);
+        put_json_line(&line, &entry);
     else
-        put_text_line(&line, id_of(request), level, message, fields, count);
-    output_line((coord_slice){line.data, line.size}, level <= COORD_LOG_WARNING);
+        put_text_line(&line, &entry);
+    output_line((coord_slice){line.data, line.size}, entry.level <= COORD_LOG_WARNING);
+}
+
+static void write_line(const struct coord_request *request, int32_t level, const char *message,
+                       const coord_field *fields, size_t count, bool known)
+{
+    if (coord_log_enabled(level))
+        write_entry((struct entry){.id = id_of(request),
+                                   .level = level,
+                                   .message = coord_slice_of(message),
+                                   .fields = fields,
+                                   .count = fields ? count : 0,
+                                   .known = known});
 }
 
 void coord_log(const struct coord_request *request, int32_t level, const char *message, const coord_field *fields,
                size_t count)
 {
-    if (coord_log_enabled(level))
-        write_line(request, level, coord_slice_of(message), fields, fields ? count : 0);
+    write_line(request, level, message, fields, count, false);
+}
+
+void log_known(const struct coord_request *request, int32_t level, const char *message, const coord_field *fields,
+               size_t count)
+{
+    write_line(request, level, message, fields, count, true);
 }
 
 void coord_logf(const struct coord_request *request, int32_t level, const char *format, ...)
@@ -296,5 +331,5 @@ void coord_logf(const struct coord_request *request, int32_t level, const char *
         size = (int)sizeof sentence - 1;
         memcpy(sentence + (size_t)size - (sizeof cut_mark - 1), cut_mark, sizeof cut_mark);
     }
-    write_line(request, level, (coord_slice){sentence, (size_t)size}, NULL, 0);
+    write_entry((struct entry){.id = id_of(request), .level = level, .message = {sentence, (size_t)size}});
 }

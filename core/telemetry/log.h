@@ -38,6 +38,10 @@ void log_flush(void);
 #define LOG_BOOL_FIELD(field_name, value) {.name = (field_name), .type = COORD_FIELD_BOOL, .number = (value)}
 #define LOG_SECONDS_FIELD(field_name, ns) {.name = (field_name), .type = COORD_FIELD_SECONDS, .number = (ns)}
 
+/* As coord_log, where all names are constants of ours: bare words, and none a credential's. They are written as they are. */
+void log_known(const struct coord_request *request, int32_t level, const char *message, const coord_field *fields,
+               size_t count);
+
 /* Redaction (reference service 7): true for names (of headers, fields, members) whose values are never shown; `-` and `_` are the same. */
 bool log_is_credential(coord_slice header_name);
 /*

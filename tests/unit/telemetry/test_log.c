@@ -94,6 +94,26 @@ static void a_json_line_reads_well(void **state)
     assert_true(json_is_valid(seen, strlen(seen)));
 }
 
+static void known_names_give_the_same_lines(void **state)
+{
+    const coord_field fields[] = {LOG_TEXT_FIELD("model", coord_slice_of("a b")), LOG_INT_FIELD("status", -7),
+                                  LOG_BOOL_FIELD("stream", false), LOG_SECONDS_FIELD("first_byte", 500000000)};
+    char line[1024];
+
+    (void)state;
+    for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
+        log_configure(COORD_LOG_INFO, (enum log_format)format);
+        coord_log(request("r-1"), COORD_LOG_INFO, "request", fields, 4);
+        snprintf(line, sizeof line, "%s", strstr(seen, "request"));
+        *seen = '\0';
+        log_known(request("r-1"), COORD_LOG_INFO, "request", fields, 4);
+        assert_string_equal(strstr(seen, "request"), line);
+    }
+    *seen = '\0';
+    log_known(NULL, COORD_LOG_DEBUG, "hidden", fields, 4);
+    assert_string_equal(seen, "");
+}
+
 static void lines_show_up_to_the_level(void **state)
 {
     (void)state;
@@ -454,6 +474,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LINE_TEST(a_text_line_reads_well),
         LINE_TEST(a_json_line_reads_well),
+        LINE_TEST(known_names_give_the_same_lines),
         LINE_TEST(lines_show_up_to_the_level),
         LINE_TEST(credentials_are_not_shown),
         LINE_TEST(a_text_value_cannot_end_its_line_or_steer_the_terminal),
