@@ -15,8 +15,6 @@
 
 #include <stdlib.h>
 
-static int64_t now(const struct coord_request *request) { return reactor_now_fresh(request->worker->reactor); }
-
 static void count_step_error(const struct step *step, enum error_class class)
 {
     coord_metric_add(families()->step_errors_total, 1,
@@ -49,19 +47,18 @@ static void count_failure(const struct coord_request *request, const struct step
 static coord_status execute(struct coord_request *request, const struct step *step)
 {
     struct step_record *record = &request->steps_ran[request->steps_ran_count++];
-    coord_slice label = coord_slice_of(step->id);
     coord_status status;
 
     record->step = step;
-    record->began_ns = now(request);
     request->step = step;
-    fiber_set_owner(request->fiber, step->owner);
-    coord_metric_add(families()->step_running, 1, &label);
+    fiber_set_owner(request->fiber, step->owner); /* reads the clock */
+    record->began_ns = reactor_now(request->worker->reactor);
+    metric_series_add(step->running, 1);
     status = step->kind->type.execute(step->state, request);
-    coord_metric_add(families()->step_running, -1, &label);
+    metric_series_add(step->running, -1);
     fiber_set_owner(request->fiber, NULL);
     request->step = NULL;
-    record->ended_ns = now(request);
+    record->ended_ns = reactor_now(request->worker->reactor);
     metric_series_add(step->duration, (double)(record->ended_ns - record->began_ns) / 1e9);
     return status;
 }
@@ -100,12 +97,13 @@ static bool is_to_run(struct coord_request *request, const struct step *step)
 {
     const struct witness *witness = request->generation->witness;
     const char *key = composition_skips(step, request);
-    coord_slice label = coord_slice_of(step->id);
+    coord_slice label;
 
     if (!key)
         return true;
     if (witness)
         witness->skipped(witness->context, request, step, key);
+    label = coord_slice_of(step->id);
     coord_metric_add(families()->step_skipped_total, 1, &label);
     coord_logf(request, COORD_LOG_DEBUG, "step %s skipped: when.%s does not hold", step->id, key);
     return false;

@@ -197,6 +197,7 @@ static void add_metrics(struct step *step)
     coord_slice label = coord_slice_of(step->id);
 
     step->duration = metric_series_of(families()->step_duration_seconds, &label);
+    step->running = metric_series_of(families()->step_running, &label);
 }
 
 static void complain_unknown_type(const struct generation *generation, const struct step_entry *entry,

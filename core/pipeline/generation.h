@@ -50,7 +50,7 @@ struct step {
     const struct coord_config *configs; /* that one, then those of its connectors */
     size_t config_count;
     const struct connector_kind *kinds[2]; /* of those: KV, EC; NULL: it has none */
-    struct metric_series *duration;
+    struct metric_series *duration, *running;
     struct writers_seen *writers;
 };
 

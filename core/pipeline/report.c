@@ -9,14 +9,23 @@ enum { MAX_FIELDS = 24, TIMES_SIZE = 1024 };
 
 static double seconds(int64_t ns) { return ns > 0 ? (double)ns / 1e9 : 0; }
 
-/* "decode-only", "prefill-decode", "encode-prefill-decode"; NULL when no decode leg was sent (decision 49). */
-static const char *path_taken(const struct coord_request *request)
+/* Where no decode leg was sent there is none (decision 49). */
+enum path { PATH_DECODE, PATH_PREFILL, PATH_ENCODE, PATH_NONE };
+
+static const char *const PATHS[] = {
+    [PATH_DECODE] = "decode-only",
+    [PATH_PREFILL] = "prefill-decode",
+    [PATH_ENCODE] = "encode-prefill-decode",
+    [PATH_NONE] = NULL,
+};
+
+static enum path path_taken(const struct coord_request *request)
 {
     if (!request->sent_decode)
-        return NULL;
+        return PATH_NONE;
     if (!request->sent_prefill)
-        return "decode-only";
-    return request->sent_encode ? "encode-prefill-decode" : "prefill-decode";
+        return PATH_DECODE;
+    return request->sent_encode ? PATH_ENCODE : PATH_PREFILL;
 }
 
 /* What counts as the request's error: its failure, or the error that a worker's relayed answer was. */
@@ -57,35 +66,55 @@ static uint64_t told_cached(const struct coord_request *request)
                                                             : request->decode_usage.cached;
 }
 
+/* Moves a series of the request's model; `second`: its other label, if it has one. */
+static void move(const struct coord_request *request, size_t place, coord_metric *family, const char *second,
+                 double value)
+{
+    coord_slice labels[] = {request->model_label, second ? coord_slice_of(second) : (coord_slice){0}};
+
+    metric_handle_add(&request->model_metrics->handles[place], family, labels, value);
+}
+
+static void move_common(const struct coord_request *request, int64_t total)
+{
+    static struct metric_handle sent[2], overhead[COORD_API_GENERATE + 1]; /* by stream, by API */
+    const struct families *family = families();
+    int64_t parse = request->parsed_ns ? request->parsed_ns - request->began_ns : total;
+    coord_slice stream = coord_slice_of(request->stream ? "true" : "false"),
+                route = coord_slice_of(request->api->route);
+
+    metric_handle_add(&sent[request->stream], family->response_size_bytes, &stream, (double)request->bytes_out);
+    metric_handle_add(&overhead[request->api->id], family->orchestration_overhead_seconds, &route,
+                      seconds(total - parse - step_time(request)));
+}
+
 static void move_metrics(const struct coord_request *request)
 {
     const struct families *family = families();
-    coord_slice model = request->model_label;
-    coord_slice labels[] = {model, coord_slice_of(request->api->name)};
+    const coord_usage *prefill = &request->prefill_usage, *decode = &request->decode_usage;
+    const char *api = request->api->name;
+    size_t api_place = (size_t)request->api->id;
     enum error_class class = error_of(request);
     int64_t total = request->ended_ns - request->began_ns;
-    int64_t parse = request->parsed_ns ? request->parsed_ns - request->began_ns : total;
-    const char *path = path_taken(request);
+    enum path path = path_taken(request);
 
-    coord_metric_add(family->request_total, 1, &model);
-    coord_metric_add(family->request_duration_seconds, seconds(total), &model);
-    coord_metric_add(family->request_size_bytes, (double)request->bytes_in, &model);
-    coord_metric_add(family->response_size_bytes, (double)request->bytes_out,
-                     (coord_slice[]){coord_slice_of(request->stream ? "true" : "false")});
-    coord_metric_add(family->orchestration_overhead_seconds, seconds(total - parse - step_time(request)),
-                     (coord_slice[]){coord_slice_of(request->api->route)});
+    move(request, MODEL_TOTAL, family->request_total, NULL, 1);
+    move(request, MODEL_DURATION, family->request_duration_seconds, NULL, seconds(total));
+    move(request, MODEL_SIZE, family->request_size_bytes, NULL, (double)request->bytes_in);
+    move_common(request, total);
     if (class != ERROR_NONE)
         coord_metric_add(family->request_error_total, 1,
-                         (coord_slice[]){model, coord_slice_of(error_class_name(class))});
-    if (path)
-        coord_metric_add(family->execution_path_total, 1, (coord_slice[]){model, coord_slice_of(path)});
+                         (coord_slice[]){request->model_label, coord_slice_of(error_class_name(class))});
+    if (path != PATH_NONE)
+        move(request, MODEL_PATH + path, family->execution_path_total, PATHS[path], 1);
     if (request->has_token_ids && ran(request, "render"))
-        coord_metric_add(family->request_input_tokens, (double)request->token_count, &model);
-    if (request->decode_usage.said & COORD_USAGE_OUTPUT)
-        coord_metric_add(family->response_output_tokens, (double)request->decode_usage.output, labels);
-    if (request->decode_usage.said && ((request->decode_usage.said | request->prefill_usage.said) & COORD_USAGE_CACHED))
-        coord_metric_add(family->response_cached_tokens, (double)told_cached(request), labels);
-    coord_metric_add(family->request_running, -1, &model);
+        move(request, MODEL_INPUT_TOKENS, family->request_input_tokens, NULL, (double)request->token_count);
+    if (decode->said & COORD_USAGE_OUTPUT)
+        move(request, MODEL_OUTPUT_TOKENS + api_place, family->response_output_tokens, api, (double)decode->output);
+    if (decode->said && ((decode->said | prefill->said) & COORD_USAGE_CACHED))
+        move(request, MODEL_CACHED_TOKENS + api_place, family->response_cached_tokens, api,
+             (double)told_cached(request));
+    request_count_running(request, -1);
 }
 
 /* A line's lists of times are put together by hand: printf takes longer than all else that is logged. */
@@ -94,30 +123,34 @@ struct text {
     char *end;
 };
 
-static void put(struct text *text, const char *piece)
+static void put(struct text *text, const char *piece, size_t size)
 {
-    while (*piece && text->at < text->end)
-        *text->at++ = *piece++;
+    size_t left = (size_t)(text->end - text->at);
+
+    size = size < left ? size : left;
+    memcpy(text->at, piece, size);
+    text->at += size;
 }
 
-static void put_number(struct text *text, int64_t number, int digits)
+static void put_text(struct text *text, const char *piece) { put(text, piece, strlen(piece)); }
+
+static void put_number(struct text *text, uint64_t number, int digits)
 {
     char room[24];
     size_t used = sizeof room;
 
-    room[--used] = '\0';
     for (; number > 0 || digits > 0; number /= 10, digits--)
         room[--used] = (char)('0' + number % 10);
-    put(text, room + used);
+    put(text, room + used, sizeof room - used);
 }
 
 /* In seconds, to the microsecond. */
 static void put_time(struct text *text, int64_t ns)
 {
-    int64_t us = ns > 0 ? ns / 1000 : 0;
+    uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
 
     put_number(text, us / 1000000, 1);
-    put(text, ".");
+    put(text, ".", 1);
     put_number(text, us % 1000000, 6);
 }
 
@@ -129,9 +162,9 @@ static coord_slice times_of_steps(const struct coord_request *request, char *roo
     for (size_t i = 0; i < request->steps_ran_count; i++) {
         const struct step_record *record = &request->steps_ran[i];
 
-        put(&text, i ? " " : "");
-        put(&text, record->step->id);
-        put(&text, "=");
+        put(&text, " ", i > 0);
+        put_text(&text, record->step->id);
+        put(&text, "=", 1);
         put_time(&text, record->ended_ns - record->began_ns);
     }
     return (coord_slice){room, (size_t)(text.at - room)};
@@ -143,13 +176,13 @@ static coord_slice times_of_legs(const struct coord_request *request, char *room
     struct text text = {room, room + size};
 
     for (const struct leg_record *leg = request->legs; leg; leg = leg->next) {
-        put(&text, leg == request->legs ? "" : " ");
-        put(&text, leg->name);
-        put(&text, ":");
-        put_number(&text, leg->status, 1);
-        put(&text, "=");
+        put(&text, " ", leg != request->legs);
+        put_text(&text, leg->name);
+        put(&text, ":", 1);
+        put_number(&text, leg->status > 0 ? (uint64_t)leg->status : 0, 1);
+        put(&text, "=", 1);
         put_time(&text, leg->head_ns - leg->began_ns);
-        put(&text, "/");
+        put(&text, "/", 1);
         put_time(&text, leg->ended_ns - leg->began_ns);
     }
     return (coord_slice){room, (size_t)(text.at - room)};
@@ -171,7 +204,7 @@ static const char *outcome_of(const struct coord_request *request)
 static void write_line(const struct coord_request *request)
 {
     char steps[TIMES_SIZE], legs[TIMES_SIZE];
-    const char *path = path_taken(request);
+    const char *path = PATHS[path_taken(request)];
     enum error_class class = error_of(request);
     coord_field fields[MAX_FIELDS];
     size_t count = 0;
@@ -205,7 +238,7 @@ static void write_line(const struct coord_request *request)
         fields[count++] = (coord_field)LOG_TEXT_FIELD("cause", coord_slice_of(request->failure.cause));
     if (request->trace.valid)
         fields[count++] = (coord_field)LOG_TEXT_FIELD("trace_id", coord_slice_of(request->trace.trace_id));
-    coord_log(request, COORD_LOG_INFO, "request", fields, count);
+    log_known(request, COORD_LOG_INFO, "request", fields, count);
 }
 
 static void put_count(coord_field *fields, size_t *count, const char *name, const coord_usage *usage, uint32_t what,
@@ -223,7 +256,7 @@ static void write_usage(const struct coord_request *request)
         settings->log_tenant_header.size > 0 ? headers_find(&request->headers, settings->log_tenant_header) : NULL;
     const coord_usage *prefill = &request->prefill_usage, *decode = &request->decode_usage;
     char legs[TIMES_SIZE];
-    const char *path = path_taken(request);
+    const char *path = PATHS[path_taken(request)];
     coord_field fields[MAX_FIELDS];
     size_t count = 0;
 
@@ -245,7 +278,7 @@ static void write_usage(const struct coord_request *request)
     fields[count++] = (coord_field)LOG_INT_FIELD("status", request->answer_status);
     fields[count++] = (coord_field)LOG_TEXT_FIELD("outcome", coord_slice_of(outcome_of(request)));
     fields[count++] = (coord_field)LOG_SECONDS_FIELD("seconds", request->ended_ns - request->began_ns);
-    coord_log(request, COORD_LOG_INFO, "usage", fields, count);
+    log_known(request, COORD_LOG_INFO, "usage", fields, count);
 }
 
 void executor_report(struct coord_request *request)

@@ -113,6 +113,19 @@ static struct coord_request *make(struct worker *worker, struct generation *gene
     return request;
 }
 
+void request_count_running(const struct coord_request *request, double change)
+{
+    metric_handle_add(&request->model_metrics->handles[MODEL_RUNNING], families()->request_running,
+                      &request->model_label, change);
+}
+
+static void count_running(struct coord_request *request, struct metric_model *model)
+{
+    request->model_metrics = model;
+    request->model_label = model->label;
+    request_count_running(request, 1);
+}
+
 struct coord_request *request_new(struct worker *worker, struct generation *generation, struct exchange *exchange,
                                   const struct api *api, coord_slice id)
 {
@@ -128,8 +141,7 @@ struct coord_request *request_new(struct worker *worker, struct generation *gene
     if (!headers_copy(&request->headers, exchange_headers(exchange)))
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
     request->trace = leg_headers_read_trace(&request->headers, &request->tracestate);
-    request->model_label = metrics_model_label((coord_slice){0});
-    coord_metric_add(families()->request_running, 1, &request->model_label);
+    count_running(request, metrics_model((coord_slice){0}));
     return request;
 }
 
@@ -141,8 +153,36 @@ static coord_status fail_json(struct coord_request *request, size_t offset, cons
                         "the request body is not valid JSON: %s at byte %zu", reason, offset);
 }
 
-/* One pass over the top-level members: repeats of guarded ones are refused, engine-owned ones noted. */
-static bool check_members(struct coord_request *request, bool *owned)
+/* Objects in which engine-owned members may stand, too, and the top-level member in which each lies. */
+static const struct {
+    const char *pointer;
+    coord_slice member;
+} NESTED[] = {{"/vllm_xargs", COORD_SLICE("vllm_xargs")},
+              {"/sampling_params/extra_args", COORD_SLICE("sampling_params")}};
+enum { NESTED_COUNT = sizeof NESTED / sizeof *NESTED };
+
+/* What a pass over the top-level members has found. */
+struct members {
+    bool owned;                /* engine-owned ones */
+    bool nested[NESTED_COUNT]; /* what may hold more of them */
+    coord_slice model;         /* as it stands there; empty: it does not */
+    bool streams, wrong_stream;
+};
+
+static void note_member(struct members *members, coord_slice key, coord_slice value)
+{
+    if (coord_slice_equal(key, (coord_slice)COORD_SLICE("model"))) {
+        members->model = value;
+    } else if (coord_slice_equal(key, (coord_slice)COORD_SLICE("stream"))) {
+        members->streams = coord_slice_is(value, "true");
+        members->wrong_stream = !members->streams && !coord_slice_is(value, "false") && !coord_slice_is(value, "null");
+    }
+    for (size_t i = 0; i < NESTED_COUNT; i++)
+        members->nested[i] |= coord_slice_equal(key, NESTED[i].member);
+}
+
+/* One pass over the top-level members: repeats of guarded ones are refused, others noted. */
+static bool check_members(struct coord_request *request, struct members *members)
 {
     bool seen[64] = {false};
     coord_slice key, value;
@@ -152,6 +192,7 @@ static bool check_members(struct coord_request *request, bool *owned)
     while (coord_document_next(request->body, "", &cursor, &key, &value) == COORD_OK) {
         const struct guarded_member *member = guarded_member_find(key);
 
+        note_member(members, key, value);
         if (!member)
             continue;
         assert((size_t)(member - first) < sizeof seen);
@@ -162,7 +203,7 @@ static bool check_members(struct coord_request *request, bool *owned)
             return false;
         }
         seen[member - first] = true;
-        *owned |= member->engine_owned;
+        members->owned |= member->engine_owned;
     }
     return true;
 }
@@ -193,13 +234,22 @@ static bool remove_owned(struct coord_request *request, const char *at)
     return false;
 }
 
-static void read_stream(struct coord_request *request)
+/* Nearly every model's name stands there as it is. */
+static void read_model(struct coord_request *request, coord_slice json)
 {
-    int32_t type = coord_document_type(request->body, "/stream");
+    coord_slice model = {json.data + 1, json.size - 2};
 
-    if (type == COORD_JSON_BOOL && coord_document_get_bool(request->body, "/stream", &request->stream) == COORD_OK)
+    if (json.size < 2 || *json.data != '"')
         return;
-    if (type == COORD_JSON_ABSENT || type == COORD_JSON_NULL)
+    if (memchr(model.data, '\\', model.size) && coord_document_get_string(request->body, "/model", &model) != COORD_OK)
+        return;
+    request->model = arena_copy(&request->arena, model);
+}
+
+static void read_stream(struct coord_request *request, const struct members *members)
+{
+    request->stream = members->streams;
+    if (!members->wrong_stream)
         return;
     request_fail(request, ERROR_BAD_REQUEST, 400, NULL, "stream must be true or false");
     request->failure.param = "/stream";
@@ -217,20 +267,18 @@ static void find_pipeline(struct coord_request *request)
 
 static void read_members(struct coord_request *request)
 {
-    static const char *const NESTED[] = {"/vllm_xargs", "/sampling_params/extra_args"};
-    bool owned = false, removed = true;
-    coord_slice model;
+    struct members members = {0};
+    bool removed = true;
 
-    if (!check_members(request, &owned))
+    if (!check_members(request, &members))
         return;
-    if (coord_document_get_string(request->body, "/model", &model) == COORD_OK)
-        request->model = arena_copy(&request->arena, model);
-    if (owned)
+    read_model(request, members.model);
+    if (members.owned)
         removed = remove_owned(request, "");
-    for (size_t i = 0; i < sizeof NESTED / sizeof *NESTED && removed; i++)
-        removed = remove_owned(request, NESTED[i]);
+    for (size_t i = 0; i < NESTED_COUNT && removed; i++)
+        removed = !members.nested[i] || remove_owned(request, NESTED[i].pointer);
     if (removed)
-        read_stream(request);
+        read_stream(request, &members);
     if (request->failure.class == ERROR_NONE && request->api->id == COORD_API_RESPONSES)
         stateful_check(request);
     if (request->failure.class == ERROR_NONE)
@@ -258,9 +306,8 @@ bool request_open(struct coord_request *request)
         request_fail(request, ERROR_BAD_REQUEST, 400, "invalid_json", "the request body must be a JSON object");
     else
         read_members(request);
-    coord_metric_add(families()->request_running, -1, &request->model_label);
-    request->model_label = metrics_model_label(request->model);
-    coord_metric_add(families()->request_running, 1, &request->model_label);
+    request_count_running(request, -1);
+    count_running(request, metrics_model(request->model));
     request->parsed_ns = reactor_now_fresh(request->worker->reactor);
     return request->failure.class == ERROR_NONE;
 }
@@ -456,6 +503,7 @@ struct coord_request *request_background(struct coord_request *of)
     request->background = true;
     request->path = of->path;
     request->model = arena_copy(&request->arena, of->model);
+    request->model_metrics = of->model_metrics;
     request->model_label = of->model_label;
     request->trace = of->trace;
     return request;

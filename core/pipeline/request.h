@@ -106,7 +106,8 @@ struct coord_request {
     coord_slice id;
     coord_slice path, query, peer;
     coord_slice model;
-    coord_slice model_label;
+    struct metric_model *model_metrics; /* of this model */
+    coord_slice model_label;            /* its label there */
     bool stream;
     struct headers headers; /* the client's, copied */
     coord_slice received;   /* the body as received */
@@ -172,6 +173,20 @@ struct coord_request {
     struct detached *detached;
 };
 
+/* What each place of a metric_model is for. */
+enum model_handle {
+    MODEL_RUNNING,
+    MODEL_TOTAL,
+    MODEL_DURATION,
+    MODEL_SIZE,
+    MODEL_INPUT_TOKENS,
+    MODEL_PATH,                           /* and those of the other paths */
+    MODEL_OUTPUT_TOKENS = MODEL_PATH + 3, /* by COORD_API_… */
+    MODEL_CACHED_TOKENS = MODEL_OUTPUT_TOKENS + 6,
+    MODEL_HANDLES = MODEL_CACHED_TOKENS + 6
+};
+_Static_assert((int)MODEL_HANDLES <= (int)METRIC_MODEL_HANDLES, "each has a place");
+
 /* Makes a request for an exchange whose head has come; it holds the generation. NULL when memory is short. */
 struct coord_request *request_new(struct worker *worker, struct generation *generation, struct exchange *exchange,
                                   const struct api *api, coord_slice id);
@@ -212,6 +227,9 @@ void request_fiber_done(struct coord_request *request);
 
 /* Output has drained to the low mark. */
 void request_drained(struct coord_request *request);
+
+/* Moves the number of requests of its model that run. */
+void request_count_running(const struct coord_request *request, double change);
 
 /* Destroys what steps have hung on it, when the request ends. */
 void request_release_slots(struct coord_request *request);

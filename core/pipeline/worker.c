@@ -2,6 +2,7 @@
 #include "pipeline/worker.h"
 
 #include "pipeline/request.h"
+#include "telemetry/log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,6 +26,14 @@ static bool check_ending(struct hook *hook)
 
     if (worker->closing && idle(worker))
         reactor_stop(worker->reactor);
+    return false;
+}
+
+/* Once a turn, after all that writes lines. */
+static bool send_lines(struct hook *hook)
+{
+    (void)hook;
+    log_send();
     return false;
 }
 
@@ -258,6 +267,8 @@ static bool open_worker(struct worker *worker, struct buffer *reason)
     if (worker->metrics_fd >= 0 && !open_server(worker, true, &worker->metrics_server, reason))
         return false;
     worker->metrics_fd = -1;
+    worker->lines.run = send_lines;
+    reactor_hook(worker->reactor, &worker->lines);
     worker->ending.run = check_ending;
     reactor_hook(worker->reactor, &worker->ending);
     return true;
@@ -276,8 +287,8 @@ static void free_kept(struct worker *worker)
 
 static void close_worker(struct worker *worker)
 {
-    if (worker->ending.run)
-        reactor_unhook(worker->reactor, &worker->ending);
+    reactor_unhook(worker->reactor, &worker->lines);
+    reactor_unhook(worker->reactor, &worker->ending);
     if (worker->index == 0 && worker->service->identity)
         tls_identity_unwatch(worker->service->identity);
     if (worker->index == 0 && worker->service->metrics_identity)
@@ -331,8 +342,11 @@ void *worker_main(void *argument)
             tls_identity_watch(service->metrics_identity, worker->reactor);
     }
     worker_report(service, opened, &reason);
-    if (opened)
+    if (opened) {
+        log_gather();
         reactor_run(worker->reactor);
+        log_gather_end();
+    }
     close_worker(worker);
     buffer_release(&reason);
     fiber_crash_thread_end();

@@ -42,6 +42,7 @@ struct worker {
     struct coord_request *live;       /* every request that is not finished */
     struct coord_request *kept;       /* finished ones, their memory kept for the next */
     size_t kept_count, live_count, background_count;
+    struct hook lines;  /* sends what the log has gathered */
     struct hook ending; /* stops the reactor once nothing is left to do */
     struct task announce_task, close_task, stop_task, abort_task, name_task;
     bool closing;       /* its listener is closed: it ends with its last request */

@@ -1,31 +1,79 @@
-/* See arena.h. Blocks are chained; a block's data follows its header. */
+/*
+ * See arena.h. Blocks are chained; a block's data follows its header. What arenas give back is kept for the thread's next
+ * ones, up to a bound, so that requests that come and go do without malloc; not under AddressSanitizer, which then sees who
+ * still uses it.
+ */
 #include "arena.h"
 
-#include <stdarg.h>
+#include "runtime/fiber_checkers.h"
+
+#include <pthread.h>
 #include <stdalign.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/*
- * Small blocks: what a stream leaves unused of its last one, it keeps for long. With its head a block is the largest size that
- * glibc's malloc keeps at hand for a thread.
- */
-enum { BLOCK_SIZE = 992, LARGE_SIZE = 65536 };
+/* Small blocks: what a stream leaves unused of its last one, it keeps for long. */
+enum { BLOCK_SIZE = 992, LARGE_SIZE = 65536, KEPT_BLOCKS = 256 };
 
 struct arena_block {
     struct arena_block *next;
-    size_t size; /* of data */
+    size_t size; /* of data; it and `used` are multiples of the alignment */
     size_t used;
     alignas(max_align_t) char data[];
 };
 
-static size_t aligned(size_t size) { return (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1); }
+/* ---- Blocks that the thread keeps ---- */
+
+struct kept {
+    struct arena_block *first; /* all of BLOCK_SIZE */
+    size_t count;
+    bool told; /* the thread's end frees them */
+};
+
+/* Found without a call even inside a shared library. */
+static _Thread_local struct kept kept __attribute__((tls_model("initial-exec")));
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t end_key; /* only for its destructor */
+static bool have_key;
+
+static void end_of_thread(void *argument)
+{
+    struct kept *own = argument;
+
+    while (own->first) {
+        struct arena_block *next = own->first->next;
+
+        free(own->first);
+        own->first = next;
+    }
+    *own = (struct kept){0};
+}
+
+static void make_key(void) { have_key = pthread_key_create(&end_key, end_of_thread) == 0; }
+
+static bool may_keep(void)
+{
+    if (FIBER_ASAN || kept.count == KEPT_BLOCKS)
+        return false;
+    if (kept.told)
+        return true;
+    pthread_once(&once, make_key);
+    kept.told = have_key && pthread_setspecific(end_key, &kept) == 0;
+    return kept.told;
+}
 
 static struct arena_block *block_new(size_t size)
 {
-    struct arena_block *block = malloc(sizeof *block + size);
+    struct arena_block *block = size == BLOCK_SIZE ? kept.first : NULL;
 
+    if (block) {
+        kept.first = block->next;
+        kept.count--;
+    } else {
+        block = malloc(sizeof *block + size);
+    }
     if (!block)
         return NULL;
     block->next = NULL;
@@ -34,16 +82,30 @@ static struct arena_block *block_new(size_t size)
     return block;
 }
 
-static void *take(struct arena_block *block, size_t size)
+static void block_free(struct arena_block *block)
 {
-    void *data = block->data + block->used;
+    if (block->size != BLOCK_SIZE || !may_keep()) {
+        free(block);
+        return;
+    }
+    block->next = kept.first;
+    kept.first = block;
+    kept.count++;
+}
+
+/* ---- Allocations ---- */
+
+static size_t aligned(size_t size) { return (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1); }
+
+static inline char *take(struct arena_block *block, size_t size)
+{
+    char *data = block->data + block->used;
 
     block->used += size;
-    memset(data, 0, size);
     return data;
 }
 
-static void *take_large(struct arena *arena, size_t size)
+static struct arena_block *add_large(struct arena *arena, size_t size)
 {
     struct arena_block *block = block_new(size);
 
@@ -51,45 +113,72 @@ static void *take_large(struct arena *arena, size_t size)
         return NULL;
     block->next = arena->large;
     arena->large = block;
-    return take(block, size);
+    return block;
+}
+
+static struct arena_block *add_block(struct arena *arena, size_t size)
+{
+    struct arena_block *block = block_new(size > BLOCK_SIZE ? 2 * size : BLOCK_SIZE);
+
+    if (!block)
+        return NULL;
+    if (arena->last)
+        arena->last->next = block;
+    else
+        arena->first = block;
+    arena->last = block;
+    return block;
 }
 
 static bool (*_Atomic refusal)(void);
 
 void arena_set_refusal(bool (*refuses)(void)) { atomic_store(&refusal, refuses); }
 
-void *arena_alloc(struct arena *arena, size_t size)
+static __attribute__((noinline)) char *take_elsewhere(struct arena *arena, size_t size)
 {
-    struct arena_block *block = arena->last;
     bool (*refuses)(void) = atomic_load_explicit(&refusal, memory_order_relaxed);
+    struct arena_block *block = arena->last;
 
     if (size > PTRDIFF_MAX - LARGE_SIZE || (refuses && refuses()))
         return NULL;
-    size = aligned(size ? size : 1);
+    size = aligned(size);
+    if (!block || block->size - block->used < size)
+        block = size >= LARGE_SIZE ? add_large(arena, size) : add_block(arena, size);
+    if (!block)
+        return NULL;
     arena->used += size;
-    if (size >= LARGE_SIZE)
-        return take_large(arena, size);
-    if (!block || block->size - block->used < size) {
-        block = block_new(size > BLOCK_SIZE / 2 ? 2 * size : BLOCK_SIZE);
-        if (!block)
-            return NULL;
-        if (arena->last)
-            arena->last->next = block;
-        else
-            arena->first = block;
-        arena->last = block;
-    }
     return take(block, size);
+}
+
+/* `size` bytes with anything in them. */
+static inline char *take_bytes(struct arena *arena, size_t size)
+{
+    struct arena_block *block = arena->last;
+
+    size += size == 0;
+    if (!block || block->size - block->used < size || atomic_load_explicit(&refusal, memory_order_relaxed))
+        return take_elsewhere(arena, size);
+    size = aligned(size); /* as what is left is a multiple of it, there is room for that too */
+    arena->used += size;
+    return take(block, size);
+}
+
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    char *data = take_bytes(arena, size);
+
+    return data ? memset(data, 0, size) : NULL;
 }
 
 coord_slice arena_copy(struct arena *arena, coord_slice slice)
 {
-    char *data = arena_alloc(arena, slice.size + 1);
+    char *data = take_bytes(arena, slice.size + 1);
 
     if (!data)
         return (coord_slice){0};
     if (slice.size > 0)
         memcpy(data, slice.data, slice.size);
+    data[slice.size] = '\0';
     return (coord_slice){data, slice.size};
 }
 
@@ -116,7 +205,7 @@ static void free_chain(struct arena_block *block)
     while (block) {
         struct arena_block *next = block->next;
 
-        free(block);
+        block_free(block);
         block = next;
     }
 }

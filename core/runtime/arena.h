@@ -1,9 +1,9 @@
 /*
  * Memory with one lifetime: many small allocations, freed in one go.
  *
- * Invariant: what the arena gave out stays where it is until arena_release. Blocks of 64 KiB and more are separate. A
- * released arena keeps its first block, so that one made for a request can serve the next without malloc.
- * Thread: whoever owns it.
+ * Invariant: what the arena gave out stays where it is until arena_release. A reset arena keeps its first block, and up to
+ * 256 KiB of the others are kept for the arenas of the thread that gave them back, so that requests come and go without
+ * malloc. Thread: whoever owns it.
  */
 #ifndef RUNTIME_ARENA_H
 #define RUNTIME_ARENA_H

@@ -12,6 +12,12 @@ enum { FIRST_CAPACITY = 255 };
 
 static const size_t LARGEST = PTRDIFF_MAX - 1; /* no object is larger */
 
+/* Nearly always, once a buffer has its memory. The limit may have been set after that. */
+static inline bool has_room(const struct buffer *buffer, size_t more)
+{
+    return more <= buffer->capacity - buffer->size && (!buffer->limit || more <= buffer->limit - buffer->size);
+}
+
 bool buffer_reserve(struct buffer *buffer, size_t more)
 {
     size_t limit = buffer->limit && buffer->limit < LARGEST ? buffer->limit : LARGEST;
@@ -40,7 +46,7 @@ bool buffer_append(struct buffer *buffer, const void *data, size_t size)
 {
     if (size == 0)
         return true;
-    if (!buffer_reserve(buffer, size))
+    if (!has_room(buffer, size) && !buffer_reserve(buffer, size))
         return false;
     memcpy(buffer->data + buffer->size, data, size);
     buffer->size += size;
@@ -111,6 +117,8 @@ void buffer_clear(struct buffer *buffer, size_t keep)
 
 void buffer_release(struct buffer *buffer)
 {
+    if (!buffer->data)
+        return;
     free(buffer->data);
     buffer->data = NULL;
     buffer->size = 0;

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -28,6 +29,7 @@ enum { SIGNALS = sizeof signals / sizeof *signals };
 
 static struct sigaction previous[SIGNALS];
 static bool installed;
+static void (*_Atomic first)(void);
 
 static _Thread_local void *signal_stack;
 static _Thread_local stack_t previous_stack;
@@ -141,15 +143,21 @@ static void report(size_t which, const siginfo_t *info, const ucontext_t *contex
 
 static void crashed(int number, siginfo_t *info, void *context)
 {
+    void (*before)(void) = atomic_load(&first);
+
     for (size_t i = 0; i < SIGNALS; i++) {
         if (signals[i].number != number)
             continue;
         sigaction(number, &previous[i], NULL);
+        if (before)
+            before();
         report(i, info, context);
     }
     if (info->si_code <= 0) /* sent, not caused: it would not come again by itself */
         raise(number);
 }
+
+void fiber_crash_first(void (*function)(void)) { atomic_store(&first, function); }
 
 void fiber_crash_install(void)
 {

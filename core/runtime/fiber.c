@@ -29,7 +29,8 @@ struct fiber_pool {
     void *checker_thread;
 };
 
-static _Thread_local struct fiber *current;
+/* Found without a call even inside a shared library. */
+static _Thread_local struct fiber *current __attribute__((tls_model("initial-exec")));
 
 /*
  * Not inlined, and not for the compiler to reason about: the address of a thread's variable must not be kept over a switch,
@@ -259,7 +260,7 @@ void fiber_set_owner(struct fiber *fiber, const struct owner *owner)
     fiber->running.owner = owner;
     if (fiber != fiber_current())
         return;
-    reactor_begin_activity(fiber->pool->reactor, fiber->running);
+    reactor_change_owner(fiber->pool->reactor, owner);
     running_set(fiber->running);
 }
 
@@ -267,8 +268,10 @@ void fiber_set_subject(struct fiber *fiber, const char *subject)
 {
     check(fiber);
     fiber->running.subject = subject;
-    if (fiber == fiber_current())
-        running_set(fiber->running);
+    if (fiber != fiber_current())
+        return;
+    reactor_begin_activity(fiber->pool->reactor, fiber->running);
+    running_set(fiber->running);
 }
 
 struct running fiber_running(const struct fiber *fiber)

@@ -60,6 +60,8 @@ size_t fiber_pool_idle(const struct fiber_pool *pool);
  * below its stack, then let the previous action have its turn: the default one, or a sanitizer's report. Later calls of the install do nothing.
  */
 void fiber_crash_install(void);
+/* To be called in a crash before that line is written, so async-signal-safe. */
+void fiber_crash_first(void (*first)(void));
 bool fiber_crash_thread(void) __attribute__((warn_unused_result)); /* sigaltstack for this thread */
 void fiber_crash_thread_end(void);
 

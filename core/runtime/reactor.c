@@ -60,7 +60,8 @@ struct reactor {
     _Atomic(struct task *) mailbox; /* last posted first */
 };
 
-static _Thread_local struct reactor *running;
+/* Found without a call even inside a shared library. */
+static _Thread_local struct reactor *running __attribute__((tls_model("initial-exec")));
 
 static void check(const struct reactor *reactor) { assert(reactor && reactor->magic == MAGIC); }
 
@@ -399,27 +400,33 @@ static void copy_subject(struct reactor_activity *activity, const char *subject)
     }
 }
 
-static void set_activity(struct reactor *reactor, int64_t since_ns, struct running who)
+static void set_activity(struct reactor *reactor, int64_t since_ns, const struct owner *owner)
 {
     struct reactor_activity *activity = &reactor->activity;
 
-    atomic_store_explicit(&activity->owner, who.owner, memory_order_relaxed);
+    atomic_store_explicit(&activity->owner, owner, memory_order_relaxed);
     activity->visitor = NULL;
     activity->visit_ns = 0;
-    copy_subject(activity, who.subject);
     atomic_store_explicit(&activity->since_ns, since_ns, memory_order_release);
 }
 
 void reactor_begin_activity(struct reactor *reactor, struct running who)
 {
     close_activity(reactor);
-    set_activity(reactor, reactor->now_ns - reactor->ahead_ns, who);
+    copy_subject(&reactor->activity, who.subject);
+    set_activity(reactor, reactor->now_ns - reactor->ahead_ns, who.owner);
+}
+
+void reactor_change_owner(struct reactor *reactor, const struct owner *owner)
+{
+    close_activity(reactor);
+    set_activity(reactor, reactor->now_ns - reactor->ahead_ns, owner);
 }
 
 static void end_activity(struct reactor *reactor)
 {
     close_activity(reactor);
-    set_activity(reactor, 0, (struct running){0});
+    set_activity(reactor, 0, NULL);
 }
 
 bool reactor_holder(struct reactor *reactor, const struct owner **owner, char *subject)

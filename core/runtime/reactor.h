@@ -114,6 +114,8 @@ struct reactor_activity *reactor_activity(struct reactor *reactor);
 
 /* What runs on the thread from now on is another's: whoever has done a long stretch before has it alone. Reads the clock. */
 void reactor_begin_activity(struct reactor *reactor, struct running who);
+/* The same, for the same subject. */
+void reactor_change_owner(struct reactor *reactor, const struct owner *owner);
 
 /*
  * Who holds the reactor at this moment, for another thread: false when it waits or moves on. `subject` has room for sizeof(uint64_t) *

@@ -7,8 +7,10 @@
 #include <stddef.h>
 #include <time.h>
 
-static _Thread_local struct running running;
-static _Thread_local struct reactor_activity *seen_in;
+/* Found without a call even inside a shared library. */
+#define OF_THREAD _Thread_local __attribute__((tls_model("initial-exec")))
+static OF_THREAD struct running running;
+static OF_THREAD struct reactor_activity *seen_in;
 
 /* Not inlined, and not for the compiler to reason about: a thread's variable must not be kept over a switch of fibers. */
 __attribute__((noinline)) struct running running_now(void)

@@ -128,6 +128,8 @@ void line_escaped(struct line *line, coord_slice text, enum line_escape escape)
         const char *run = at;
         size_t size;
 
+        while (end - at >= 8 && line_plain_8(at, ' ', '"'))
+            at += 8;
         while (at != end && plain(*at))
             at++;
         if (at != run)

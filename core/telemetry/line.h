@@ -19,6 +19,22 @@ struct line {
     bool full;
 };
 
+/* Whether eight bytes are all ASCII from `lowest` on, and none is a quote, a backslash, DEL or `third`. */
+static inline bool line_plain_8(const char *at, char lowest, char third)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
+    uint64_t word, quote, backslash, other;
+
+    memcpy(&word, at, sizeof word);
+    quote = word ^ ones * '"';
+    backslash = word ^ ones * '\\';
+    other = word ^ ones * (unsigned char)third;
+    /* A byte that is lower than what is taken from it borrows, and one from 0x7F on carries, into its highest bit. */
+    return (((word - ones * (unsigned char)lowest) | (quote - ones) | (backslash - ones) | (other - ones) |
+             (word + ones) | word) &
+            high) == 0;
+}
+
 static inline size_t line_left(const struct line *line)
 {
     return !line->full && line->size < line->room ? line->room - line->size : 0;

@@ -6,6 +6,7 @@
  */
 #include "telemetry/log.h"
 
+#include "telemetry/gather.h"
 #include "telemetry/line.h"
 #include "telemetry/output.h"
 
@@ -44,6 +45,12 @@ void log_set_sink(void (*sink)(void *context, coord_slice line), void *context) 
 uint64_t log_dropped(void) { return output_dropped(); }
 
 void log_flush(void) { output_flush(); }
+
+void log_gather(void) { gather_begin(); }
+
+void log_send(void) { gather_send(); }
+
+void log_gather_end(void) { gather_end(); }
 
 bool coord_log_enabled(int32_t level) { return level <= atomic_load_explicit(&shown_level, memory_order_relaxed); }
 
@@ -97,12 +104,25 @@ static bool put_quoted(struct line *line, coord_slice text, enum line_escape esc
     return true;
 }
 
-static bool bare_byte(char byte) { return byte > ' ' && byte < 0x7F && byte != '"' && byte != '=' && byte != '\\'; }
+#define BIT(byte) (UINT64_C(1) << (byte) % 64)
+
+/* Printable ASCII without the space, quotes, the equals sign and backslashes. */
+static bool bare_byte(char byte)
+{
+    static const uint64_t bare[4] = {~UINT64_C(0) << '!' & ~(BIT('"') | BIT('=')), ~(BIT('\\') | BIT(0x7F))};
+    unsigned char at = (unsigned char)byte;
+
+    return bare[at / 64] >> at % 64 & 1;
+}
 
 static bool is_bare(coord_slice text)
 {
-    for (size_t i = 0; i < text.size; i++)
-        if (!bare_byte(text.data[i]))
+    size_t at = 0;
+
+    while (text.size - at >= 8 && line_plain_8(text.data + at, '!', '='))
+        at += 8;
+    for (; at < text.size; at++)
+        if (!bare_byte(text.data[at]))
             return false;
     return text.size > 0;
 }
@@ -119,8 +139,6 @@ static bool put_text(struct line *line, coord_slice text, enum log_format format
 
 static bool put_value(struct line *line, const coord_field *field, enum log_format format)
 {
-    if (log_is_credential(coord_slice_of(field->name)))
-        return put_text(line, redacted, format);
     if (field->type == COORD_FIELD_TEXT)
         return put_text(line, field->text, format);
     if (field->type == COORD_FIELD_INT)
@@ -135,57 +153,78 @@ static bool put_value(struct line *line, const coord_field *field, enum log_form
 }
 
 /* Names are constants, yet a line must not break on a wrong one. */
-static void put_text_name(struct line *line, const char *name)
+static void put_text_name(struct line *line, coord_slice name)
 {
-    size_t size = strlen(name);
-
-    if (is_bare((coord_slice){name, size})) {
-        line_put(line, name, size);
+    if (is_bare(name)) {
+        line_put(line, name.data, name.size);
         return;
     }
-    for (size_t i = 0; i < size; i++)
-        line_byte(line, bare_byte(name[i]) ? name[i] : '_');
+    for (size_t i = 0; i < name.size; i++)
+        line_byte(line, bare_byte(name.data[i]) ? name.data[i] : '_');
 }
 
 /* A field called as one of the line's own gets a `_`. */
-static bool is_reserved(const char *name)
+static bool is_reserved(coord_slice name)
 {
-    static const char *const reserved[] = {"ts", "level", "msg", "request"};
+    static const coord_slice reserved[] = {COORD_SLICE("ts"), COORD_SLICE("level"), COORD_SLICE("msg"),
+                                           COORD_SLICE("request")};
 
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (*name == *reserved[i] && strcmp(name, reserved[i]) == 0)
+        if (coord_slice_equal(name, reserved[i]))
             return true;
     return false;
 }
 
-static void put_json_name(struct line *line, const char *name)
+static void put_json_name(struct line *line, coord_slice name)
 {
     line_text(line, ",\"");
-    line_escaped(line, coord_slice_of(name), LINE_JSON);
+    line_escaped(line, name, LINE_JSON);
     line_text(line, is_reserved(name) ? "_\":" : "\":");
 }
 
-static void put_field(struct line *line, const coord_field *field, enum log_format format)
+/* What a line says. */
+struct entry {
+    coord_slice id;
+    int32_t level;
+    coord_slice message;
+    const coord_field *fields;
+    size_t count;
+    bool known; /* the fields' names: log_known */
+};
+
+static void put_name(struct line *line, coord_slice name, enum log_format format, bool known)
+{
+    if (format == LOG_JSON) {
+        put_json_name(line, name);
+        return;
+    }
+    line_byte(line, ' ');
+    if (known)
+        line_put(line, name.data, name.size);
+    else
+        put_text_name(line, name);
+    line_byte(line, '=');
+}
+
+static void put_field(struct line *line, const coord_field *field, enum log_format format, bool known)
 {
     size_t before = line->size;
+    coord_slice name;
+    bool whole;
 
     if (!field->name)
         return;
-    if (format == LOG_JSON) {
-        put_json_name(line, field->name);
-    } else {
-        line_byte(line, ' ');
-        put_text_name(line, field->name);
-        line_byte(line, '=');
-    }
-    if (!put_value(line, field, format))
+    name = coord_slice_of(field->name);
+    put_name(line, name, format, known);
+    whole = !known && log_is_credential(name) ? put_text(line, redacted, format) : put_value(line, field, format);
+    if (!whole)
         line->size = before;
 }
 
-static void put_fields(struct line *line, const coord_field *fields, size_t count, enum log_format format)
+static void put_fields(struct line *line, const struct entry *entry, enum log_format format)
 {
-    for (size_t i = 0; i < count && !line->full; i++)
-        put_field(line, &fields[i], format);
+    for (size_t i = 0; i < entry->count && !line->full; i++)
+        put_field(line, &entry->fields[i], format, entry->known);
 }
 
 /* ---- Lines ---- */
@@ -197,65 +236,82 @@ static coord_slice id_of(const struct coord_request *request)
     return request && find ? find(request) : (coord_slice){0};
 }
 
-static void put_text_line(struct line *line, coord_slice id, int32_t level, coord_slice message,
-                          const coord_field *fields, size_t count)
+static void put_text_line(struct line *line, const struct entry *entry)
 {
     static const char *const levels[] = {" ERROR ", " WARN  ", " INFO  ", " INFO  ", " DEBUG ", " TRACE "};
 
     put_time(line);
-    line_text(line, levels[level]);
+    line_text(line, levels[entry->level]);
     line->room -= ID_SIZE;
-    line_escaped(line, message, LINE_BARE);
-    put_fields(line, fields, count, LOG_TEXT);
+    line_escaped(line, entry->message, LINE_BARE);
+    put_fields(line, entry, LOG_TEXT);
     line->room += ID_SIZE;
-    if (id.size > 0) {
+    if (entry->id.size > 0) {
         line->full = false;
         line_text(line, " request=");
-        put_text(line, id, LOG_TEXT);
+        put_text(line, entry->id, LOG_TEXT);
     }
     line_close(line, "\n");
 }
 
-static void put_json_line(struct line *line, coord_slice id, int32_t level, coord_slice message,
-                          const coord_field *fields, size_t count)
+static void put_json_line(struct line *line, const struct entry *entry)
 {
     static const char *const levels[] = {"error", "warn", "info", "info", "debug", "trace"};
 
     line_text(line, "{\"ts\":\"");
     put_time(line);
     line_text(line, "\",\"level\":\"");
-    line_text(line, levels[level]);
+    line_text(line, levels[entry->level]);
     line_text(line, "\",\"msg\":");
-    put_quoted(line, message, LINE_JSON);
-    if (id.size > 0 && !line->full) {
+    put_quoted(line, entry->message, LINE_JSON);
+    if (entry->id.size > 0 && !line->full) {
         size_t before = line->size;
 
         line_text(line, ",\"request\":");
-        if (!put_quoted(line, id, LINE_JSON))
+        if (!put_quoted(line, entry->id, LINE_JSON))
             line->size = before;
     }
-    put_fields(line, fields, count, LOG_JSON);
+    put_fields(line, entry, LOG_JSON);
     line_close(line, "}\n");
 }
 
-static void write_line(const struct coord_request *request, int32_t level, coord_slice message,
-                       const coord_field *fields, size_t count)
+static void write_entry(struct entry entry)
 {
     struct line line = {.data = line_buffer, .room = LINE_SIZE - END_SIZE, .tail = END_SIZE};
 
-    level = level < COORD_LOG_ERROR ? COORD_LOG_ERROR : level > COORD_LOG_TRACE ? COORD_LOG_TRACE : level;
+    if (entry.level < COORD_LOG_ERROR)
+        entry.level = COORD_LOG_ERROR;
+    else if (entry.level > COORD_LOG_TRACE)
+        entry.level = COORD_LOG_TRACE;
     if (atomic_load_explicit(&line_format, memory_order_relaxed) == LOG_JSON)
-        put_json_line(&line, id_of(request), level, message, fields, count);
+        put_json_line(&line, &entry);
     else
-        put_text_line(&line, id_of(request), level, message, fields, count);
-    output_line((coord_slice){line.data, line.size});
+        put_text_line(&line, &entry);
+    output_line((coord_slice){line.data, line.size}, entry.level <= COORD_LOG_WARNING);
+}
+
+static void write_line(const struct coord_request *request, int32_t level, const char *message,
+                       const coord_field *fields, size_t count, bool known)
+{
+    if (coord_log_enabled(level))
+        write_entry((struct entry){.id = id_of(request),
+                                   .level = level,
+                                   .message = coord_slice_of(message),
+                                   .fields = fields,
+                                   .count = fields ? count : 0,
+                                   .known = known});
 }
 
 void coord_log(const struct coord_request *request, int32_t level, const char *message, const coord_field *fields,
                size_t count)
 {
-    if (coord_log_enabled(level))
-        write_line(request, level, coord_slice_of(message), fields, fields ? count : 0);
+    write_line(request, level, message, fields, count, false);
+}
+
+void log_known(const struct coord_request *request, int32_t level, const char *message, const coord_field *fields,
+               size_t count)
+{
+    write_line(request, level, message, fields, count, true);
 }
 
 void coord_logf(const struct coord_request *request, int32_t level, const char *format, ...)
@@ -275,5 +331,5 @@ void coord_logf(const struct coord_request *request, int32_t level, const char *
         size = (int)sizeof sentence - 1;
         memcpy(sentence + (size_t)size - (sizeof cut_mark - 1), cut_mark, sizeof cut_mark);
     }
-    write_line(request, level, (coord_slice){sentence, (size_t)size}, NULL, 0);
+    write_entry((struct entry){.id = id_of(request), .level = level, .message = {sentence, (size_t)size}});
 }

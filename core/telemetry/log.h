@@ -1,7 +1,7 @@
 /*
  * The log: one line an entry on standard error, as `text` or `json`, written whole. Public side: <coordinator/log.h>.
  *
- * Lines are formatted in a per-thread buffer (16 KiB; a longer one is cut) and written by one write(2); when standard error does not
+ * Lines are formatted in a per-thread buffer (16 KiB; a longer one is cut) and written by one write(2), those of a reactor once a turn; when standard error does not
  * take them (a full pipe), a bounded backlog is kept by a writer thread and lines beyond it are dropped and counted.
  * Thread: any.
  */
@@ -20,7 +20,16 @@ void log_set_sink(void (*sink)(void *context, coord_slice line), void *context);
 void log_set_request_id(coord_slice (*id_of)(const struct coord_request *request));
 /* Lines dropped so far. */
 uint64_t log_dropped(void);
-/* Waits until what is queued is written, for 2 seconds at most; call before exit. */
+/*
+ * From now on lines of this thread wait for log_send, or until 4 KiB of them stand there: for a thread that ends each of its turns with
+ * log_send. A warning or an error still leaves at once, and so does what waits when the process crashes or exits, or when a
+ * thread that does not gather writes a line: it comes after all that were written before.
+ */
+void log_gather(void);
+void log_send(void);
+/* Sends them, and no more are kept. */
+void log_gather_end(void);
+/* Sends what is gathered and waits until what is queued is written, for 2 seconds at most; call before exit. */
 void log_flush(void);
 
 /* Fields in short: coord_field fields[] = {LOG_TEXT_FIELD("model", m), LOG_INT_FIELD("status", s)}; */
@@ -28,6 +37,10 @@ void log_flush(void);
 #define LOG_INT_FIELD(field_name, value) {.name = (field_name), .type = COORD_FIELD_INT, .number = (int64_t)(value)}
 #define LOG_BOOL_FIELD(field_name, value) {.name = (field_name), .type = COORD_FIELD_BOOL, .number = (value)}
 #define LOG_SECONDS_FIELD(field_name, ns) {.name = (field_name), .type = COORD_FIELD_SECONDS, .number = (ns)}
+
+/* As coord_log, where all names are constants of ours: bare words, and none a credential's. They are written as they are. */
+void log_known(const struct coord_request *request, int32_t level, const char *message, const coord_field *fields,
+               size_t count);
 
 /* Redaction (reference service 7): true for names (of headers, fields, members) whose values are never shown; `-` and `_` are the same. */
 bool log_is_credential(coord_slice header_name);

@@ -191,6 +191,11 @@ void metric_series_add(struct metric_series *series, double value)
         add_one(&cell[1 + bucket_of(series->metric, value)]);
 }
 
+void metric_handle_find(struct metric_handle *handle, coord_metric *metric, const coord_slice *labels)
+{
+    atomic_store_explicit(&handle->series, metric_series_of(metric, labels), memory_order_release);
+}
+
 void coord_metric_add(coord_metric *metric, double value, const coord_slice *labels)
 {
     metric_series_add(metric_series_of(metric, labels), value);

@@ -12,6 +12,8 @@
 
 #include <coordinator/metric.h>
 
+#include <stdatomic.h>
+
 /*
  * Appends the page. `openmetrics`: OpenMetrics 1.0 text (with # EOF), else Prometheus text 0.0.4. Process metrics
  * (process_cpu_seconds_total, process_resident_memory_bytes, process_open_fds, process_max_fds, process_start_time_seconds) come with it.
@@ -21,14 +23,35 @@ const char *metrics_content_type(bool openmetrics);
 /* True when the Accept header asks for OpenMetrics. */
 bool metrics_wants_openmetrics(coord_slice accept);
 
-/* The model_name label: at most 1,000 distinct values per process, then "other"; empty is "unknown" (reference usage 5.7). Longer than 256 bytes or not UTF-8: "other" too. The result lives as long as the process. No lock for a value seen before. */
-coord_slice metrics_model_label(coord_slice model);
-
 /* Calls to make a handle to one series, so that moving it does no lookup. */
 struct metric_series;
 struct metric_series *metric_series_of(coord_metric *metric,
                                        const coord_slice *labels); /* lives as long as the process; NULL: memory */
 void metric_series_add(struct metric_series *series, double value);
+
+/* A series that is looked up when it is moved for the first time; zeroed before. Threads may share it. */
+struct metric_handle {
+    _Atomic(struct metric_series *) series;
+};
+void metric_handle_find(struct metric_handle *handle, coord_metric *metric, const coord_slice *labels);
+/* As coord_metric_add, always of the same series. */
+static inline void metric_handle_add(struct metric_handle *handle, coord_metric *metric, const coord_slice *labels,
+                                     double value)
+{
+    if (!atomic_load_explicit(&handle->series, memory_order_acquire))
+        metric_handle_find(handle, metric, labels);
+    metric_series_add(atomic_load_explicit(&handle->series, memory_order_acquire), value);
+}
+
+/* The model_name label: at most 1,000 distinct values per process, then "other"; empty is "unknown" (reference usage 5.7). Longer than 256 bytes or not UTF-8: "other" too. The result lives as long as the process. No lock for a value seen before. */
+coord_slice metrics_model_label(coord_slice model);
+/* The same with places for what its own series are found by; whoever moves them says what each place is for. Never NULL. */
+enum { METRIC_MODEL_HANDLES = 24 };
+struct metric_model {
+    coord_slice label;
+    struct metric_handle handles[METRIC_MODEL_HANDLES];
+};
+struct metric_model *metrics_model(coord_slice model);
 
 /* For tests and /debug: the current value of a series (counter, gauge, histogram's count), 0 if absent. `name` with or without the prefix. */
 double metric_value(const char *name, const coord_slice *labels);

@@ -15,7 +15,7 @@ enum { MAX_MODELS = 1000, TABLE = 2048, MAX_SIZE = 256 };
 
 struct model {
     uint64_t hash;
-    size_t size;
+    struct metric_model metrics;
     char name[];
 };
 
@@ -39,20 +39,20 @@ static _Atomic(struct model *) *place_of(uint64_t hash, coord_slice name, struct
         struct model *model = atomic_load_explicit(&table[at], memory_order_acquire);
 
         *found = model;
-        if (!model || (model->hash == hash && coord_slice_equal((coord_slice){model->name, model->size}, name)))
+        if (!model || (model->hash == hash && coord_slice_equal(model->metrics.label, name)))
             return &table[at];
     }
 }
 
 static struct model *model_new(uint64_t hash, coord_slice name)
 {
-    struct model *model = malloc(sizeof *model + name.size);
+    struct model *model = calloc(1, sizeof *model + name.size);
 
     if (!model)
         return NULL;
     model->hash = hash;
-    model->size = name.size;
     memcpy(model->name, name.data, name.size);
+    model->metrics.label = (coord_slice){model->name, name.size};
     return model;
 }
 
@@ -74,20 +74,22 @@ static struct model *admit(uint64_t hash, coord_slice name)
     return model;
 }
 
-coord_slice metrics_model_label(coord_slice name)
+struct metric_model *metrics_model(coord_slice name)
 {
-    static const coord_slice unknown = COORD_SLICE("unknown"), other = COORD_SLICE("other");
+    static struct metric_model unknown = {.label = COORD_SLICE("unknown")}, other = {.label = COORD_SLICE("other")};
     struct model *model;
     uint64_t hash;
 
     if (name.size == 0)
-        return unknown;
+        return &unknown;
     if (name.size > MAX_SIZE)
-        return other;
+        return &other;
     hash = hash_of(name);
     place_of(hash, name, &model);
     if (!model && atomic_load_explicit(&count, memory_order_relaxed) < MAX_MODELS && utf8_valid(name) &&
         !memchr(name.data, '\0', name.size))
         model = admit(hash, name);
-    return model ? (coord_slice){model->name, model->size} : other;
+    return model ? &model->metrics : &other;
 }
+
+coord_slice metrics_model_label(coord_slice name) { return metrics_model(name)->label; }

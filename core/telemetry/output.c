@@ -8,6 +8,7 @@
 #include "telemetry/output.h"
 
 #include "telemetry/families.h"
+#include "telemetry/gather.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,7 +131,7 @@ static bool have_writer(void)
 }
 
 /* Under the lock. `rest` is a line or the end of one. */
-static void queue(coord_slice rest)
+static void queue_line(coord_slice rest)
 {
     size_t end, first;
 
@@ -144,6 +145,18 @@ static void queue(coord_slice rest)
     memcpy(backlog.data, rest.data + first, rest.size - first);
     backlog.size += rest.size;
     pthread_cond_signal(&filled);
+}
+
+/* Under the lock. Lines, the first of which may be the end of one: each of them is taken or dropped whole. */
+static void queue(coord_slice rest)
+{
+    while (rest.size > 0) {
+        const char *end = memchr(rest.data, '\n', rest.size);
+        size_t size = end ? (size_t)(end - rest.data) + 1 : rest.size;
+
+        queue_line((coord_slice){rest.data, size});
+        rest = (coord_slice){rest.data + size, rest.size - size};
+    }
 }
 
 /* ---- Lines ---- */
@@ -171,30 +184,30 @@ void output_look(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void write_directly(coord_slice line)
+static void write_directly(coord_slice lines)
 {
-    while (line.size > 0) {
-        ssize_t written = write(STDERR_FILENO, line.data, line.size);
+    while (lines.size > 0) {
+        ssize_t written = write(STDERR_FILENO, lines.data, lines.size);
 
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0) {
-            drop(1);
+            drop(count_lines(lines.data, lines.size));
             return;
         }
-        line = (coord_slice){line.data + written, line.size - (size_t)written};
+        lines = (coord_slice){lines.data + written, lines.size - (size_t)written};
     }
 }
 
 /* Under the lock. As much as it takes at once; -1 with errno. */
-static ssize_t offer(enum kind to, coord_slice line)
+static ssize_t offer(enum kind to, coord_slice lines)
 {
     if (to == SOCKET)
-        return send(STDERR_FILENO, line.data, line.size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return write(own_pipe, line.data, line.size);
+        return send(STDERR_FILENO, lines.data, lines.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return write(own_pipe, lines.data, lines.size);
 }
 
-static void write_or_queue(coord_slice line)
+static void write_or_queue(coord_slice lines)
 {
     enum kind to;
 
@@ -204,34 +217,37 @@ static void write_or_queue(coord_slice line)
         ssize_t written;
 
         do
-            written = offer(to, line);
+            written = offer(to, lines);
         while (written < 0 && errno == EINTR);
         if (written > 0)
-            line = (coord_slice){line.data + written, line.size - (size_t)written};
+            lines = (coord_slice){lines.data + written, lines.size - (size_t)written};
         else if (written < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-            drop(1);
-            line.size = 0;
+            drop(count_lines(lines.data, lines.size));
+            lines.size = 0;
         }
     }
-    if (line.size > 0)
-        queue(line);
+    queue(lines);
     pthread_mutex_unlock(&lock);
 }
 
-void output_line(coord_slice line)
+void output_lines(coord_slice lines)
 {
-    void (*to)(void *, coord_slice) = atomic_load_explicit(&sink, memory_order_acquire);
-
-    if (to) {
-        to(atomic_load_explicit(&sink_context, memory_order_relaxed), line);
-        return;
-    }
     if (atomic_load_explicit(&kind, memory_order_relaxed) == UNKNOWN)
         output_look();
     if (atomic_load_explicit(&kind, memory_order_relaxed) == DIRECT)
-        write_directly(line);
+        write_directly(lines);
     else
-        write_or_queue(line);
+        write_or_queue(lines);
+}
+
+void output_line(coord_slice line, bool urgent)
+{
+    void (*to)(void *, coord_slice) = atomic_load_explicit(&sink, memory_order_acquire);
+
+    if (to)
+        to(atomic_load_explicit(&sink_context, memory_order_relaxed), line);
+    else if (!gather_keep(line, urgent))
+        output_lines(line);
 }
 
 void output_flush(void)
@@ -240,6 +256,7 @@ void output_flush(void)
     pthread_t thread;
     bool stopped = false;
 
+    gather_send_all();
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += FLUSH_SECONDS;
     pthread_mutex_lock(&lock);

@@ -40,17 +40,23 @@ static bool same_name(const char *name, const char *credential, size_t size)
 
 bool log_is_credential(coord_slice name)
 {
-    static const coord_slice credentials[] = {
-        COORD_SLICE("authorization"),  COORD_SLICE("proxy-authorization"),
-        COORD_SLICE("cookie"),         COORD_SLICE("set-cookie"),
-        COORD_SLICE("x-api-key"),      COORD_SLICE("x-auth-token"),
-        COORD_SLICE("api-key"),        COORD_SLICE("x-goog-api-key"),
-        COORD_SLICE("x-access-token"), COORD_SLICE("x-amz-security-token"),
-        COORD_SLICE("password"),       COORD_SLICE("secret"),
+    static const char *const by_size[][3] = {
+        [6] = {"cookie", "secret"},
+        [7] = {"api-key"},
+        [8] = {"password"},
+        [9] = {"x-api-key"},
+        [10] = {"set-cookie"},
+        [12] = {"x-auth-token"},
+        [13] = {"authorization"},
+        [14] = {"x-goog-api-key", "x-access-token"},
+        [19] = {"proxy-authorization"},
+        [20] = {"x-amz-security-token"},
     };
 
-    for (size_t i = 0; i < sizeof credentials / sizeof *credentials; i++)
-        if (name.size == credentials[i].size && same_name(name.data, credentials[i].data, name.size))
+    if (name.size >= sizeof by_size / sizeof *by_size)
+        return false;
+    for (const char *const *credential = by_size[name.size]; *credential; credential++)
+        if (same_name(name.data, *credential, name.size))
             return true;
     return false;
 }

@@ -84,6 +84,8 @@ static void a_crash_leaves_one_line_with_step_plugin_and_request(void **state)
             assert_int_equal(deployed.coordinator.code, 128 + rows[i].signal);
         assert_contains(log_line(rows[i].says), "/crashing.so");
         assert_contains(log_line(rows[i].says), "(request request-of-the-test)");
+        snprintf(fields, sizeof fields, "on the way to %s request=", rows[i].way);
+        assert_contains(process_log(&deployed.coordinator), fields); /* what was logged in the same turn is not lost */
         if (strcmp(rows[i].way, "overflow") == 0)
             assert_contains(log_line(rows[i].says), " KiB stack: raise runtime.fiber_stack");
         assert_int_equal(count(process_log(&deployed.coordinator), "in step \"fragile\"") +
@@ -121,6 +123,8 @@ static void a_writer_that_blocks_is_named_by_its_steps_name_and_plugin(void **st
     UNTIL(strstr(process_log(&deployed.coordinator), "blocks its reactor"));
     assert_contains(log_line("blocks its reactor"), "step=fragile");
     assert_contains(log_line("blocks its reactor"), "/crashing.so");
+    assert_true(strstr(process_log(&deployed.coordinator), "on the way to blocking-writer") <
+                strstr(process_log(&deployed.coordinator), "blocks its reactor"));
 }
 
 static void a_step_that_does_not_return_after_its_cancellation_is_named_at_drain(void **state)

@@ -37,6 +37,9 @@ static void what_is_refused_is_refused_in_json(void **state)
         {"extra_args twice", "POST", "/inference/v1/generate", "",
          "{\"token_ids\":[1],\"sampling_params\":{\"extra_args\":{},\"extra\\u005fargs\":{\"kv_transfer_params\":{}}}}",
          400, "/sampling_params/extra_args"},
+        {"vllm_xargs twice", "POST", CHAT_PATH, "",
+         "{\"vllm_xargs\":{},\"vllm\\u005fxargs\":{\"kv_transfer_params\":{}}}", 400, "/vllm_xargs"},
+        {"stream as number", "POST", CHAT_PATH, "", "{\"str\\u0065am\":1}", 400, "stream"},
         {"stream as text", "POST", CHAT_PATH, "", "{\"stream\":\"true\"}", 400, "stream"},
         {"GET on completions", "GET", "/v1/completions", "", NULL, 405, "invalid_request_error"},
         {"prompt_logprobs before prefill", "POST", CHAT_PATH, "",
@@ -57,6 +60,29 @@ static void what_is_refused_is_refused_in_json(void **state)
     }
     assert_int_equal(sim_count("requests.render"), 1); /* of prompt_logprobs, which prefill refuses before its leg */
     assert_int_equal(sim_count("requests.prefill") + sim_count("requests.decode"), 0);
+}
+
+static void model_and_stream_are_read_however_they_are_spelled(void **state)
+{
+#define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+    static const struct {
+        const char *name, *body, *logged;
+    } rows[] = {
+        {"plain", "{\"model\":\"m-1\"," MESSAGES ",\"stream\":true}", " model=m-1 stream=true "},
+        {"escaped value", "{\"model\":\"m\\u002d2\"," MESSAGES ",\"stream\" : false }", " model=m-2 stream=false "},
+        {"escaped names", "{\"mod\\u0065l\" : \"m-3\" ," MESSAGES ",\"\\u0073tream\":true}", " model=m-3 stream=true "},
+        {"null", "{\"model\":\"m-4\"," MESSAGES ",\"stream\":null}", " model=m-4 stream=false "},
+        {"absent", "{" MESSAGES ",\"model\":\"m-5\"}", " model=m-5 stream=false "},
+    };
+#undef MESSAGES
+
+    (void)state;
+    deploy(&(struct plan){.steps = "    - type: decode\n"});
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        print_message("  %s\n", rows[i].name);
+        assert_int_equal(fetch("POST", CHAT_PATH, "", rows[i].body)->answer.status, 200);
+        UNTIL(strstr(process_log(&deployed.coordinator), rows[i].logged));
+    }
 }
 
 static void bodies_are_bounded_whatever_their_framing(void **state)
@@ -420,6 +446,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_refused_is_refused_in_json),
+        TEST(model_and_stream_are_read_however_they_are_spelled),
         TEST(bodies_are_bounded_whatever_their_framing),
         TEST(ambiguous_framing_is_a_400_and_closed),
         TEST(hostile_request_ids_are_replaced),

@@ -1,5 +1,6 @@
 /* A step that crashes, or does not return once it is cancelled, in the way that the client's header x-do asks for. For end-to-end tests. */
 #include <coordinator/background.h>
+#include <coordinator/log.h>
 #include <coordinator/plugin.h>
 #include <coordinator/response.h>
 #include <coordinator/wait.h>
@@ -123,6 +124,7 @@ static coord_status execute(void *state, coord_request *request)
     (void)state;
     if (coord_request_header(request, "x-do", &way) != COORD_OK)
         return COORD_NEXT;
+    coord_logf(request, COORD_LOG_INFO, "on the way to %.*s", COORD_FMT(way));
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++)
         if (coord_slice_is(way, WAYS[i].name))
             return WAYS[i].run(request);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,48 @@ static void a_reset_arena_keeps_its_first_block_for_the_next_user(void **state)
     arena_release(&arena);
     assert_null(arena.first);
     arena_release(&arena); /* empty and ready, so this is allowed too */
+}
+
+static void *use_an_arena(void *unused)
+{
+    struct arena arena = {0};
+
+    (void)unused;
+    for (int i = 0; i < 1000; i++)
+        assert_non_null(arena_alloc(&arena, 100));
+    arena_release(&arena);
+    return NULL;
+}
+
+static void what_one_arena_gives_back_another_of_the_thread_finds_zeroed(void **state)
+{
+    struct arena one = {0}, other = {0};
+    pthread_t thread;
+    char *data;
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        data = arena_alloc(&one, 100);
+        assert_non_null(data);
+        memset(data, 'x', 100);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, use_an_arena, NULL), 0); /* its blocks are its own, and go with it */
+    pthread_join(thread, NULL);
+    arena_reset(&one);
+    for (int i = 0; i < 1000; i++) {
+        data = arena_alloc(&other, 100);
+        assert_non_null(data);
+        for (int j = 0; j < 100; j++)
+            assert_int_equal(data[j], 0);
+        memset(data, 'y', 100);
+    }
+    for (int i = 0; i < 1000; i++) {
+        data = arena_alloc(&one, 10);
+        assert_non_null(data);
+        memset(data, 'z', 10);
+    }
+    arena_release(&one);
+    arena_release(&other);
 }
 
 static void an_arena_whose_first_user_was_large_works_after_a_reset(void **state)
@@ -122,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocations_are_aligned_zeroed_and_stay_where_they_are),
         cmocka_unit_test(a_reset_arena_keeps_its_first_block_for_the_next_user),
+        cmocka_unit_test(what_one_arena_gives_back_another_of_the_thread_finds_zeroed),
         cmocka_unit_test(an_arena_whose_first_user_was_large_works_after_a_reset),
         cmocka_unit_test(what_is_handed_out_is_counted),
         cmocka_unit_test(absurd_sizes_are_refused),

@@ -94,6 +94,26 @@ static void a_json_line_reads_well(void **state)
     assert_true(json_is_valid(seen, strlen(seen)));
 }
 
+static void known_names_give_the_same_lines(void **state)
+{
+    const coord_field fields[] = {LOG_TEXT_FIELD("model", coord_slice_of("a b")), LOG_INT_FIELD("status", -7),
+                                  LOG_BOOL_FIELD("stream", false), LOG_SECONDS_FIELD("first_byte", 500000000)};
+    char line[1024];
+
+    (void)state;
+    for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
+        log_configure(COORD_LOG_INFO, (enum log_format)format);
+        coord_log(request("r-1"), COORD_LOG_INFO, "request", fields, 4);
+        snprintf(line, sizeof line, "%s", strstr(seen, "request"));
+        *seen = '\0';
+        log_known(request("r-1"), COORD_LOG_INFO, "request", fields, 4);
+        assert_string_equal(strstr(seen, "request"), line);
+    }
+    *seen = '\0';
+    log_known(NULL, COORD_LOG_DEBUG, "hidden", fields, 4);
+    assert_string_equal(seen, "");
+}
+
 static void lines_show_up_to_the_level(void **state)
 {
     (void)state;
@@ -151,6 +171,43 @@ static void a_text_value_cannot_end_its_line_or_steer_the_terminal(void **state)
     }
     coord_logf(request("id\n\"x"), COORD_LOG_INFO, "a \"quoted\"\r\n\x1b\\");
     assert_string_equal(body(), "INFO  a \"quoted\"\\r\\n\\u001b\\ request=\"id\\n\\\"x\"\n");
+}
+
+static void a_byte_that_is_not_plain_is_seen_at_every_place(void **state)
+{
+    static const struct {
+        char byte;
+        const char *text, *json;
+    } rows[] = {{' ', " ", " "},
+                {'=', "=", "="},
+                {'"', "\\\"", "\\\""},
+                {'\\', "\\\\", "\\\\"},
+                {'\n', "\\n", "\\n"},
+                {'\x1f', "\\u001f", "\\u001f"},
+                {'\x7F', "\\u007f", "\\u007f"},
+                {'\xFF', "\\xff", "\\ufffd"},
+                {'\x80', "\\x80", "\\ufffd"}};
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int size = 1; size <= 25; size++)
+            for (int at = 0; at < size; at++) {
+                char value[32], want[64];
+                coord_field field = LOG_TEXT_FIELD("v", ((coord_slice){value, (size_t)size}));
+
+                memset(value, 'a', sizeof value);
+                value[at] = rows[r].byte;
+                snprintf(want, sizeof want, " v=\"%.*s%s%.*s\"\n", at, value, rows[r].text, size - at - 1,
+                         value + at + 1);
+                log_configure(COORD_LOG_INFO, LOG_TEXT);
+                coord_log(NULL, COORD_LOG_INFO, "m", &field, 1);
+                assert_string_equal(body() + strlen("INFO  m"), want);
+                snprintf(want, sizeof want, "\"v\":\"%.*s%s%.*s\"}\n", at, value, rows[r].json, size - at - 1,
+                         value + at + 1);
+                log_configure(COORD_LOG_INFO, LOG_JSON);
+                coord_log(NULL, COORD_LOG_INFO, "m", &field, 1);
+                assert_string_equal(strstr(seen, "\"v\":"), want);
+            }
 }
 
 /* Values of any bytes, names and sentences of any bytes, up to more than a line takes. */
@@ -417,9 +474,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LINE_TEST(a_text_line_reads_well),
         LINE_TEST(a_json_line_reads_well),
+        LINE_TEST(known_names_give_the_same_lines),
         LINE_TEST(lines_show_up_to_the_level),
         LINE_TEST(credentials_are_not_shown),
         LINE_TEST(a_text_value_cannot_end_its_line_or_steer_the_terminal),
+        LINE_TEST(a_byte_that_is_not_plain_is_seen_at_every_place),
         LINE_TEST(lines_are_valid_whatever_the_bytes_are),
         LINE_TEST(a_line_that_is_too_long_is_cut_in_a_value_and_keeps_its_end),
         LINE_TEST(a_formatted_sentence_that_is_too_long_ends_in_a_mark),

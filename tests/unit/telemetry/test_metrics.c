@@ -279,6 +279,41 @@ static void a_label_value_that_is_no_text_does_not_spoil_the_page(void **state)
     assert_true(page_has(false, P "binary_total{who=\"other\"} 3\n"));
 }
 
+static void a_handle_finds_its_series_when_it_first_moves_it(void **state)
+{
+    static const char *const labels[] = {"who", NULL};
+    coord_metric *metric = declare(COORD_METRIC_COUNTER, "handled_total", labels, 2);
+    coord_slice values[] = {COORD_SLICE("first"), COORD_SLICE("second"), COORD_SLICE("beyond")};
+    coord_slice other = COORD_SLICE("other");
+    struct metric_handle handles[3] = {0};
+
+    (void)state;
+    metric_handle_add(&handles[0], NULL, &values[0], 1); /* a family that is not declared yet */
+    for (size_t i = 0; i < 6; i++)
+        metric_handle_add(&handles[i % 3], metric, &values[i % 3], 1);
+    coord_metric_add(metric, 1, &values[0]);
+    assert_true(metric_value("handled_total", &values[0]) == 3);
+    assert_true(metric_value("handled_total", &values[1]) == 2);
+    assert_true(metric_value("handled_total", &other) == 2);
+}
+
+static void each_model_has_handles_of_its_own(void **state)
+{
+    static const char *const labels[] = {"model_name", NULL};
+    coord_metric *metric = declare(COORD_METRIC_COUNTER, "of_models_total", labels, 0);
+    struct metric_model *models[] = {metrics_model((coord_slice){0}), metrics_model((coord_slice)COORD_SLICE("\xFF")),
+                                     metrics_model((coord_slice)COORD_SLICE("model-0"))};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        for (size_t times = 0; times <= i; times++)
+            metric_handle_add(&models[i]->handles[METRIC_MODEL_HANDLES - 1], metric, &models[i]->label, 1);
+    assert_true(metric_value("of_models_total", &(coord_slice)COORD_SLICE("unknown")) == 1);
+    assert_true(metric_value("of_models_total", &(coord_slice)COORD_SLICE("other")) == 2);
+    assert_true(metric_value("of_models_total", &(coord_slice)COORD_SLICE("model-0")) == 3);
+    assert_ptr_equal(metrics_model((coord_slice)COORD_SLICE("model-0")), models[2]);
+}
+
 static void model_names_are_admitted_up_to_a_thousand(void **state)
 {
     char text[300];
@@ -302,6 +337,7 @@ static void model_names_are_admitted_up_to_a_thousand(void **state)
 
 enum { THREADS = 4, ROUNDS = 20000, MANY_SERIES = 50 };
 static atomic_bool finished;
+static struct metric_handle shared_handle;
 
 static void *mover(void *argument)
 {
@@ -315,7 +351,7 @@ static void *mover(void *argument)
 
         metric_series_add(series, 1);
         coord_metric_add(metrics[0], 1, &many);
-        coord_metric_add(metrics[1], i % 2 ? -1 : 1, NULL);
+        metric_handle_add(&shared_handle, metrics[1], NULL, i % 2 ? -1 : 1);
         coord_metric_add(metrics[2], (double)(i % 3), NULL);
         metrics_model_label(many);
     }
@@ -519,6 +555,8 @@ int main(void)
         cmocka_unit_test(combinations_beyond_the_limit_are_counted_together),
         cmocka_unit_test(a_family_by_model_holds_every_model_that_is_admitted),
         cmocka_unit_test(a_label_value_that_is_no_text_does_not_spoil_the_page),
+        cmocka_unit_test(a_handle_finds_its_series_when_it_first_moves_it),
+        cmocka_unit_test(each_model_has_handles_of_its_own),
         cmocka_unit_test(model_names_are_admitted_up_to_a_thousand),
         cmocka_unit_test(nothing_is_lost_between_threads_also_when_they_end),
         cmocka_unit_test(the_format_follows_the_accept_header),
