@@ -137,9 +137,9 @@ static enum direct_verdict send_pieces(struct direct_attempt *direct)
         sent = send_batch(direct, &batch);
         if (sent < 0)
             return stop_sending(direct, true);
-        pass_pieces(direct, pass(&direct->head_sent, direct->head.size, (size_t)sent));
         if ((size_t)sent == batch.bytes && batch.count < SEND_VECTORS)
             return stop_sending(direct, false);
+        pass_pieces(direct, pass(&direct->head_sent, direct->head.size, (size_t)sent));
         attempt_uploading(&direct->attempt, false);
         if ((size_t)sent < batch.bytes || (size_t)sent >= left)
             return direct_watch(direct);

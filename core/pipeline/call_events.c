@@ -48,34 +48,6 @@ void call_relay_head(struct coord_call *call)
     cut_leg(call);
 }
 
-static coord_slice move(char **to, coord_slice text)
-{
-    coord_slice moved = {*to, text.size};
-
-    if (text.size > 0)
-        memcpy(*to, text.data, text.size);
-    *to += text.size + 1;
-    return moved;
-}
-
-/* The fields of an answer in one piece of the request's memory, each text with a NUL behind it. None when memory is short. */
-static void keep_fields(struct headers *to, const struct headers *from)
-{
-    size_t bytes = from->count * sizeof *to->list;
-    char *end;
-
-    for (size_t i = 0; i < from->count; i++)
-        bytes += from->list[i].name.size + from->list[i].value.size + 2;
-    to->list = arena_alloc(to->arena, bytes);
-    to->count = to->capacity = to->list ? from->count : 0;
-    end = (char *)(to->list + to->count);
-    for (size_t i = 0; i < to->count; i++) {
-        to->list[i] = from->list[i];
-        to->list[i].name = move(&end, from->list[i].name);
-        to->list[i].value = move(&end, from->list[i].value);
-    }
-}
-
 static void on_head(struct leg *leg, const struct leg_head *head)
 {
     struct coord_call *call = leg_owner(leg);
@@ -85,7 +57,8 @@ static void on_head(struct leg *leg, const struct leg_head *head)
     call->answer_length = head->length;
     call->record->status = head->status;
     observe_head(call);
-    keep_fields(&call->answer_headers, &head->headers);
+    if (!headers_copy(&call->answer_headers, &head->headers))
+        call->answer_headers.count = 0;
     if (call->mode == CALL_RELAY)
         call_relay_head(call);
     else if (call->mode == CALL_HOLD)
