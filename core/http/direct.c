@@ -31,7 +31,7 @@ static struct attempt *take(struct upstream *upstream)
     }
     pool->free = direct->next;
     pool->free_count--;
-    direct->head_sent = direct->piece = direct->offset = direct->out_sent = 0;
+    direct->piece = direct->offset = direct->out_sent = 0;
     direct->uploaded = 0;
     direct->returned = direct->sending = direct->cut_short = false;
     direct->upload_held = direct->upload_more = direct->upload_over = false;
@@ -49,7 +49,7 @@ static void recycle(struct direct_attempt *direct)
     if (pool->free_count == KEPT_ATTEMPTS) {
         free_attempt(direct);
     } else {
-        buffer_clear(&direct->head, KEPT_BYTES);
+        direct_forget_head(direct);
         buffer_clear(&direct->out, KEPT_BYTES);
         direct->next = pool->free;
         pool->free = direct;
@@ -187,6 +187,7 @@ static void close_client(struct client *client)
 {
     assert(client->direct->connections == 0);
     direct_connections_free(client->direct);
+    buffer_release(&client->direct->head);
     free(client->direct);
 }
 

@@ -43,6 +43,7 @@ struct direct_client {
     size_t connections;              /* with a descriptor */
     struct direct_connection *spare; /* without */
     size_t spare_count;
+    struct buffer head;     /* memory for the next request's head: most are out before the next one is made */
     char room[DIRECT_ROOM]; /* what was received last */
 };
 
@@ -127,6 +128,7 @@ void direct_connections_free(struct direct_client *client);
 
 /* direct_request.c */
 bool direct_build_head(struct direct_attempt *direct) COORD_MUST_CHECK;
+void direct_forget_head(struct direct_attempt *direct);
 /* Sends what can be sent now. Runs the owner's upload, if it is a streamed one. */
 enum direct_verdict direct_send(struct direct_attempt *direct);
 

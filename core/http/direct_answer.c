@@ -7,15 +7,6 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-/* The head of a request that is out: an answer may stream for long. */
-static void forget_request(struct direct_attempt *direct)
-{
-    if (direct->sending)
-        return;
-    buffer_release(&direct->head);
-    direct->head_sent = 0;
-}
-
 static enum direct_verdict take_line(struct direct_attempt *direct, coord_slice line)
 {
     struct attempt *attempt = &direct->attempt;
@@ -23,10 +14,8 @@ static enum direct_verdict take_line(struct direct_attempt *direct, coord_slice 
     attempt->head.borrowed = direct_reader_lent(&direct->reader);
     if (!attempt_head_line(attempt, line))
         return attempt->leg ? direct_over(direct, LEG_BROKEN, attempt->refusal) : DIRECT_GONE;
-    if (attempt->head.complete) {
+    if (attempt->head.complete)
         direct_reader_head_over(&direct->reader, &attempt->head, attempt->to_head);
-        forget_request(direct);
-    }
     return DIRECT_GOING;
 }
 

@@ -14,6 +14,7 @@
 
 enum {
     SEND_VECTORS = 64,
+    KEPT_HEAD = 16 * 1024,
     TURN_BYTES = 1 << 20, /* sent at once; the others have a turn then */
     UPLOAD_BYTES = 16 * 1024,
     CHUNK_HEAD = 16, /* room for the size of a chunk and its line end */
@@ -25,9 +26,22 @@ enum {
 bool direct_build_head(struct direct_attempt *direct)
 {
     const struct direct_upstream *pool = direct->attempt.upstream->transport_state;
+    struct direct_client *client = direct->attempt.upstream->client->direct;
 
-    buffer_clear(&direct->head, SIZE_MAX);
+    direct->head = client->head;
+    client->head = (struct buffer){0};
     return request_head_build(&direct->head, &direct->attempt, pool->host);
+}
+
+void direct_forget_head(struct direct_attempt *direct)
+{
+    struct direct_client *client = direct->attempt.upstream->client->direct;
+
+    buffer_clear(&direct->head, client->head.data ? 0 : KEPT_HEAD);
+    if (direct->head.data)
+        client->head = direct->head;
+    direct->head = (struct buffer){0};
+    direct->head_sent = 0;
 }
 
 /* Vectors */
@@ -101,6 +115,7 @@ static enum direct_verdict stop_sending(struct direct_attempt *direct, bool cut_
 {
     direct->sending = false;
     direct->cut_short = cut_short;
+    direct_forget_head(direct); /* an answer may take long to come, and then to stream */
     return direct_watch(direct);
 }
 
@@ -122,9 +137,9 @@ static enum direct_verdict send_pieces(struct direct_attempt *direct)
         sent = send_batch(direct, &batch);
         if (sent < 0)
             return stop_sending(direct, true);
-        pass_pieces(direct, pass(&direct->head_sent, direct->head.size, (size_t)sent));
         if ((size_t)sent == batch.bytes && batch.count < SEND_VECTORS)
             return stop_sending(direct, false);
+        pass_pieces(direct, pass(&direct->head_sent, direct->head.size, (size_t)sent));
         attempt_uploading(&direct->attempt, false);
         if ((size_t)sent < batch.bytes || (size_t)sent >= left)
             return direct_watch(direct);

@@ -111,6 +111,7 @@ void client_free(struct client *client)
     curl_transport.close(client);
     direct_transport.close(client);
     reactor_undefer(client->reactor, &client->task);
+    arena_release(&client->fields);
     free(client);
 }
 
@@ -324,6 +325,29 @@ void attempt_uploading(struct attempt *attempt, bool waiting)
         set_deadline(attempt, now_of(attempt), waiting ? 0 : attempt->request.head_timeout_ns);
 }
 
+/* Most heads come in one piece, so that one piece of memory goes from leg to leg. */
+static void take_memory(struct attempt *attempt)
+{
+    struct client *client = attempt->upstream->client;
+
+    if (attempt->head.arena.first)
+        return;
+    attempt->head.arena = client->fields;
+    client->fields = (struct arena){0};
+}
+
+static void return_memory(struct attempt *attempt)
+{
+    struct client *client = attempt->upstream->client;
+
+    if (!client->fields.first) {
+        arena_reset(&attempt->head.arena);
+        client->fields = attempt->head.arena;
+        attempt->head.arena = (struct arena){0};
+    }
+    answer_head_release(&attempt->head);
+}
+
 static void head_complete(struct attempt *attempt)
 {
     struct leg_head head = {.status = attempt->head.status,
@@ -335,13 +359,15 @@ static void head_complete(struct attempt *attempt)
     set_deadline(attempt, now_of(attempt), attempt->paused ? 0 : attempt->request.idle_timeout_ns);
     attempt->events.head(attempt->leg, &head);
     if (attempt->leg)
-        answer_head_release(&attempt->head); /* a stream may last: nobody needs its head again */
+        return_memory(attempt); /* a stream may last: nobody needs its head again */
 }
 
 bool attempt_head_line(struct attempt *attempt, coord_slice line)
 {
     if (!attempt->leg)
         return false;
+    if (!attempt->head.began)
+        take_memory(attempt);
     switch (answer_head_line(&attempt->head, line, &attempt->refusal)) {
     case ANSWER_MORE:
         return true;

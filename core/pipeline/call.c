@@ -128,6 +128,8 @@ static coord_status finish_relay(struct coord_call *call)
 {
     struct coord_request *request = call->request;
 
+    if (request->stream && !call->relay_done)
+        fiber_shed_stack();
     while (!call->relay_done && !request_stopped(request))
         request_park(request);
     request->relaying = NULL;

@@ -22,9 +22,7 @@ struct coord_call {
 
     coord_slice method, path;
     bool keep_query;
-    struct headers headers; /* what the step and the core set, over the base */
-    coord_slice removed[8];
-    size_t removed_count;
+    struct headers headers;   /* what the step and the core set, over the base */
     coord_document *document; /* a clone of its own */
     coord_slice text;
     bool has_body;

@@ -14,7 +14,7 @@ static struct coord_call *call_new(struct coord_request *request, const char *na
     }
     call->request = request;
     call->name = name;
-    call->method = coord_slice_of("POST");
+    call->method = (coord_slice)COORD_SLICE("POST");
     call->path = request->path;
     call->limit = 4 * request->generation->settings->response.inspect_limit;
     headers_init(&call->headers, &request->arena);
@@ -106,11 +106,13 @@ coord_status coord_call_remove_header(coord_call *call, const char *name)
     return COORD_OK;
 }
 
-static coord_status set_content_type(coord_call *call, const char *type)
+/* `type` lives as long as the call. */
+static coord_status set_content_type(coord_call *call, coord_slice type)
 {
-    return headers_set(&call->headers, (coord_slice)COORD_SLICE("content-type"), coord_slice_of(type))
-               ? COORD_OK
-               : COORD_NO_MEMORY;
+    static const coord_slice name = COORD_SLICE("content-type");
+
+    headers_remove(&call->headers, name);
+    return headers_add_borrowed(&call->headers, name, type) ? COORD_OK : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_body(coord_call *call, coord_document *document)
@@ -120,18 +122,21 @@ coord_status coord_call_set_body(coord_call *call, coord_document *document)
     coord_document_free(call->document);
     call->document = coord_document_clone_new(document);
     call->has_body = true;
-    return call->document ? set_content_type(call, "application/json") : COORD_NO_MEMORY;
+    return call->document ? set_content_type(call, (coord_slice)COORD_SLICE("application/json")) : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_text(coord_call *call, coord_slice text, const char *content_type)
 {
+    coord_slice type;
+
     if (call->started)
         return COORD_STATE;
     coord_document_free(call->document);
     call->document = NULL;
     call->text = coord_request_copy(call->request, text);
     call->has_body = true;
-    return call->text.data ? set_content_type(call, content_type) : COORD_NO_MEMORY;
+    type = coord_request_copy(call->request, coord_slice_of(content_type));
+    return call->text.data && type.data ? set_content_type(call, type) : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_timeout(coord_call *call, int64_t nanoseconds)

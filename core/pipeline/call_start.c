@@ -7,6 +7,8 @@
 #include "telemetry/families.h"
 #include "telemetry/log.h"
 
+enum { FEW_PIECES = 16 };
+
 bool call_has_phase(const struct coord_call *call, const char *phase)
 {
     return call->phase && strcmp(call->phase, phase) == 0;
@@ -74,30 +76,34 @@ static coord_slice leg_target(const struct coord_call *call, const struct upstre
     return (coord_slice){target, size};
 }
 
+/* Most documents have few pieces: those are asked for once. */
+static coord_slice *document_pieces(struct coord_call *call, size_t *count)
+{
+    coord_slice few[FEW_PIECES], *pieces;
+
+    *count = coord_document_pieces(call->document, few, NULL, FEW_PIECES);
+    pieces = arena_alloc(&call->request->arena, *count * sizeof *pieces);
+    if (!pieces)
+        return NULL;
+    if (*count <= FEW_PIECES)
+        memcpy(pieces, few, *count * sizeof *pieces);
+    else
+        coord_document_pieces(call->document, pieces, NULL, *count);
+    return pieces;
+}
+
 static bool leg_body(struct coord_call *call, struct leg_request *leg)
 {
-    struct arena *arena = &call->request->arena;
-    coord_slice *pieces;
-
     leg->has_body = call->has_body;
-    if (!call->document) {
-        pieces = arena_alloc(arena, sizeof *pieces);
-        if (!pieces)
-            return false;
-        *pieces = call->text;
+    if (call->document) {
+        leg->pieces = document_pieces(call, &leg->piece_count);
+    } else {
+        leg->pieces = &call->text;
         leg->piece_count = call->text.size > 0;
-        leg->body_size = call->text.size;
-        leg->pieces = pieces;
-        return true;
     }
-    leg->piece_count = coord_document_pieces(call->document, NULL, NULL, 0);
-    pieces = arena_alloc(arena, leg->piece_count * sizeof *pieces);
-    if (!pieces)
-        return false;
-    coord_document_pieces(call->document, pieces, NULL, leg->piece_count);
-    leg->pieces = pieces;
-    leg->body_size = coord_document_size(call->document);
-    return true;
+    for (size_t i = 0; leg->pieces && i < leg->piece_count; i++)
+        leg->body_size += leg->pieces[i].size;
+    return leg->pieces != NULL;
 }
 
 static void leg_timeouts(const struct coord_call *call, struct leg_request *leg)
@@ -134,7 +140,7 @@ coord_status call_start(struct coord_call *call)
     struct worker *worker = request->worker;
     struct upstream *upstream = generation_upstream(request->generation, worker->index, call->upstream);
     struct leg_request leg = {.method = call->method, .fresh = call->attempts > 0};
-    struct headers headers;
+    struct headers headers = call->headers; /* what is added below is this attempt's, and not the call's */
     coord_slice label = coord_slice_of(call->name);
     void *memory = arena_alloc(&request->arena, leg_size());
 
@@ -142,12 +148,10 @@ coord_status call_start(struct coord_call *call)
     call->attempts++;
     call->leg_id = leg_id(call);
     leg.target = leg_target(call, upstream);
-    headers_init(&headers, &request->arena);
     if (!call->record)
         call->record = request_leg(request, call->name);
     if (!memory || !call->record || !leg.target.data || !call->leg_id.data || !leg_body(call, &leg) ||
-        !headers_copy(&headers, &call->headers) || !add_accept_encoding(call, &headers) ||
-        !add_topology(call, &headers) ||
+        !add_accept_encoding(call, &headers) || !add_topology(call, &headers) ||
         !leg_headers_owned(&headers, request, call->phase, call->leg_id,
                            call->attempts > 1 ? request->id : (coord_slice){0}))
         return short_of_memory(call);

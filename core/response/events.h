@@ -7,6 +7,9 @@
 
 #include <coordinator/sse.h>
 
+/* True when `word`, of two bytes or more, stands in `piece`: memmem for words that are short and rare. */
+bool events_hold(coord_slice piece, const char *word);
+
 /* True when `piece` follows an event's end, ends at one, and does not hold `word`. `sse`: the parser so far, NULL: none yet. */
 bool events_can_skip(const coord_sse *sse, coord_slice piece, const char *word);
 

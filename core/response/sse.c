@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { MAGIC = 0x73736521, FIRST_CAPACITY = 4096, KEPT_CAPACITY = 64 * 1024 };
+enum { MAGIC = 0x73736521, FIRST_CAPACITY = 512, KEPT_CAPACITY = 4096 };
 
 static const char bom[3] = {'\xEF', '\xBB', '\xBF'};
 

@@ -14,7 +14,8 @@
 enum {
     MAGIC = 0x46494252,
     STACK_MINIMUM = FIBER_ASAN || FIBER_TSAN ? 512 * 1024 : 64 * 1024,
-    IDLE_MINIMUM = 64 /* stacks that are always worth keeping */
+    IDLE_MINIMUM = 64,                                        /* stacks that are always worth keeping */
+    SHED_MARGIN = FIBER_ASAN || FIBER_TSAN ? 64 * 1024 : 1024 /* for the calls that shed */
 };
 
 struct fiber_pool {
@@ -242,6 +243,17 @@ void fiber_park(void)
     }
     fiber->state = FIBER_PARKED;
     leave(fiber);
+}
+
+__attribute__((noinline)) void fiber_shed_stack(void)
+{
+    const struct fiber *fiber = fiber_current();
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t unused = (size_t)((char *)__builtin_frame_address(0) - fiber->stack);
+
+    check(fiber);
+    if (unused > SHED_MARGIN + page)
+        madvise(fiber->stack, (unused - SHED_MARGIN) / page * page, MADV_DONTNEED);
 }
 
 void fiber_wake(struct fiber *fiber)

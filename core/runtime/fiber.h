@@ -37,6 +37,12 @@ struct fiber *fiber_current(void);
 /* Gives the thread back until fiber_wake. Called on a fiber only. A wake that came before the park is not lost: it then returns at once. */
 void fiber_park(void);
 
+/*
+ * Gives back what the running fiber's stack has touched and does not hold now, in whole pages: for one that is about to be
+ * parked for long, since what it did before may have gone deep. Costs a system call, and a page fault when it goes deep again.
+ */
+void fiber_shed_stack(void);
+
 /* Makes a parked fiber runnable; remembered if it is running or runnable. Same thread. */
 void fiber_wake(struct fiber *fiber);
 

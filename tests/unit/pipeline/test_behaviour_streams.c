@@ -8,6 +8,8 @@
 #include <coordinator/testkit.h>
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { PIECE = 65536, PIECES = 128 };
 static atomic_int written;
@@ -85,12 +87,45 @@ static coord_status wrap_cutter(struct act_state *state, coord_request *request)
     return coord_request_wrap(request, &CUTTER, NULL);
 }
 
+/* A stack that went deep before the answer: a page of it, and whether it is in memory while the answer is relayed. */
+enum { DEEP = 128 * 1024, FRAME = 8 * 1024 };
+static _Atomic uintptr_t deep_page;
+
+static __attribute__((noinline)) void go_down(size_t left)
+{
+    volatile char frame[FRAME];
+
+    for (size_t i = 0; i < sizeof frame; i += 1024)
+        frame[i] = 1;
+    if (left > sizeof frame)
+        go_down(left - sizeof frame);
+    else
+        atomic_store(&deep_page, (uintptr_t)frame / (uintptr_t)getpagesize() * (uintptr_t)getpagesize());
+    frame[0] = 2; /* so that the call is not the last thing, and has a frame of its own */
+}
+
+static void look_at_page(coord_writer *writer, coord_slice bytes)
+{
+    unsigned char resident = 0;
+    void *page = (void *)atomic_load(&deep_page); // NOLINT(performance-no-int-to-ptr)
+
+    (void)writer, (void)bytes;
+    atomic_store(&last_status, mincore(page, (size_t)getpagesize(), &resident) == 0 ? resident & 1 : -1);
+}
+
+static const coord_writer_type LOOKER = {.size = sizeof LOOKER, .name = "looker", .data = look_at_page};
+
+static coord_status go_deep(struct act_state *state, coord_request *request)
+{
+    (void)state;
+    go_down(DEEP);
+    return coord_request_wrap(request, &LOOKER, NULL);
+}
+
 const struct act acts[] = {
-    {"stream_much", stream_much},
-    {"wrap_holder", wrap_holder},
-    {"wrap_finisher", wrap_finisher},
-    {"wrap_cutter", wrap_cutter},
-    {NULL, NULL},
+    {"go_deep", go_deep},         {"stream_much", stream_much},
+    {"wrap_holder", wrap_holder}, {"wrap_finisher", wrap_finisher},
+    {"wrap_cutter", wrap_cutter}, {NULL, NULL},
 };
 
 /* ---- Slow clients ---- */
@@ -120,6 +155,26 @@ static void a_slow_client_that_leaves_ends_the_step_that_streams(void **state)
     assert_true(coord_kit_read(client, 1));
     coord_kit_leave(client);
     wait_value(&last_status, COORD_CANCELLED);
+}
+
+/* ---- Memory ---- */
+
+static void a_step_that_relays_a_stream_holds_no_stack_that_it_does_not_need(void **state)
+{
+    static const char *const headers[] = {"X-Act", "go_deep", NULL};
+    const coord_kit_request streamed = {
+        .target = "/v1/chat/completions", .body = COORD_SLICE("{\"model\":\"m\",\"stream\":true}"), .headers = headers};
+    coord_kit_client *client;
+
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("data: 1\n\n")});
+    assert_body(perform("go_deep"), 200, "data: 1\n\n");
+    assert_int_equal(atomic_load(&last_status), 1); /* an answer that is soon over is not worth a system call */
+    client = coord_kit_send(kit, &streamed);
+    assert_non_null(client);
+    coord_kit_read(client, COORD_KIT_ALL);
+    assert_body(coord_kit_answer(client), 200, "data: 1\n\n");
+    assert_int_equal(atomic_load(&last_status), 0);
 }
 
 /* ---- Writers ---- */
@@ -171,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_slow_client_holds_up_the_step_that_streams),
         TEST(a_slow_client_that_leaves_ends_the_step_that_streams),
+        TEST(a_step_that_relays_a_stream_holds_no_stack_that_it_does_not_need),
         TEST(an_answer_whose_head_a_writer_keeps_is_a_500),
         TEST(a_writer_that_finishes_ends_the_answer_and_the_leg),
         TEST(a_writer_that_cuts_leaves_a_truncated_answer_and_ends_the_leg),

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -236,6 +237,65 @@ static void a_recycled_stack_is_clean(void **state)
         turn();
         assert_true(sum > 60);
     }
+}
+
+/* Whether the page is in memory that lies `depth` bytes below here. */
+static __attribute__((noinline)) bool touched(size_t depth)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t place = ((uintptr_t)__builtin_frame_address(0) - depth) / page * page;
+    unsigned char resident = 0;
+
+    assert_int_equal(mincore((void *)place, page, &resident), 0); // NOLINT(performance-no-int-to-ptr)
+    return resident & 1;
+}
+
+enum { DEEP = 150 * 1024 };
+
+static __attribute__((noinline)) void touch_down_to(size_t left)
+{
+    volatile char block[8 * 1024];
+
+    for (size_t i = 0; i < sizeof block; i += 1024)
+        block[i] = 1;
+    if (left > sizeof block)
+        touch_down_to(left - sizeof block);
+    block[0] = 2; /* not the last thing: every call has a frame of its own */
+}
+
+struct shedding {
+    struct fiber *fiber;
+    bool before, after;
+    unsigned kept;
+};
+
+static void sheds(void *argument)
+{
+    struct shedding *shedding = argument;
+    volatile unsigned kept = 17;
+
+    shedding->fiber = fiber_current();
+    touch_down_to(DEEP);
+    shedding->before = touched(DEEP - 16 * 1024);
+    fiber_shed_stack();
+    shedding->after = touched(DEEP - 16 * 1024);
+    fiber_park();
+    touch_down_to(DEEP);
+    shedding->kept = kept;
+}
+
+static void a_stack_that_is_shed_keeps_what_the_fiber_holds_and_nothing_below(void **state)
+{
+    struct shedding shedding = {.after = true};
+
+    (void)state;
+    spawn(sheds, &shedding);
+    turn();
+    assert_true(shedding.before);
+    assert_false(shedding.after);
+    fiber_wake(shedding.fiber);
+    turn();
+    assert_int_equal(shedding.kept, 17);
 }
 
 static void spawns_another(void *argument)
@@ -494,6 +554,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(registers_modes_and_stacks_survive_while_many_run, start, finish),
         cmocka_unit_test_setup_teardown(stacks_are_recycled_and_surplus_ones_given_back, start, finish),
         cmocka_unit_test_setup_teardown(a_recycled_stack_is_clean, start, finish),
+        cmocka_unit_test_setup_teardown(a_stack_that_is_shed_keeps_what_the_fiber_holds_and_nothing_below, start,
+                                        finish),
         cmocka_unit_test_setup_teardown(a_fiber_may_spawn_others, start, finish),
         cmocka_unit_test_setup_teardown(the_watchdog_sees_the_label_of_the_running_fiber, start, finish),
         cmocka_unit_test_setup_teardown(reactors_on_several_threads_have_fibers_of_their_own, start, finish),
