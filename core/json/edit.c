@@ -20,9 +20,11 @@
  */
 static struct json_node *open_way(coord_document *document, const char *pointer, size_t levels)
 {
-    struct json_pointer walk = {.rest = pointer};
     struct json_node *node = json_value_open(&document->root, NULL);
+    struct json_pointer walk;
 
+    if (levels == 0 || !json_pointer_open(&walk, pointer))
+        return node;
     for (; node && levels > 0; levels--) {
         struct json_value value = {node->text, node->span, node};
         struct json_place place;
@@ -70,19 +72,27 @@ static struct json_text *key_piece(coord_slice name)
 /* Where an edit goes: the container, and the last token. */
 struct target {
     struct json_pointer walk;
-    size_t levels; /* tokens above the last one */
+    size_t depth; /* tokens in all */
     struct json_value above;
     coord_slice token;
 };
 
-/* Finds the container above what `pointer` (not empty) names. */
-static coord_status aim(const coord_document *document, const char *pointer, struct target *target)
+/* COORD_OK, COORD_INVALID. */
+static coord_status take_aim(const coord_document *document, const char *pointer, struct target *target)
 {
-    coord_status status;
+    assert(document->magic == DOCUMENT_MAGIC);
+    if (!json_pointer_open(&target->walk, pointer))
+        return COORD_INVALID;
+    target->depth = json_pointer_depth(&target->walk);
+    target->above = document->root;
+    return COORD_OK;
+}
 
-    *target =
-        (struct target){.walk = {.rest = pointer}, .levels = json_pointer_depth(pointer) - 1, .above = document->root};
-    status = document_descend(&target->walk, target->levels, &target->above);
+/* Finds the container above the place, which is not the root. */
+static coord_status aim(struct target *target)
+{
+    coord_status status = document_descend(&target->walk, target->depth - 1, &target->above);
+
     return status == COORD_OK ? json_pointer_next(&target->walk, &target->token) : status;
 }
 
@@ -125,7 +135,7 @@ static coord_status put(coord_document *document, const char *pointer, const str
         if (!key)
             return COORD_NO_MEMORY;
     }
-    node = open_way(document, pointer, target->levels);
+    node = open_way(document, pointer, target->depth - 1);
     if (!node || !json_node_reserve(node, 2)) {
         json_text_unref(key);
         return COORD_NO_MEMORY;
@@ -155,33 +165,32 @@ static coord_status make_text(coord_slice json, size_t depth, struct json_text *
     return error.memory ? COORD_NO_MEMORY : COORD_INVALID;
 }
 
-/* Puts `text` at `pointer` (valid) and takes it over if that goes well. */
-static coord_status set_text(coord_document *document, const char *pointer, struct json_text *text)
+/* Puts `text` there and takes it over if that goes well. */
+static coord_status set_text(coord_document *document, const char *pointer, struct target *target,
+                             struct json_text *text)
 {
-    struct target target;
     coord_status status;
 
-    if (*pointer == '\0')
+    if (target->depth == 0)
         return replace_root(document, text);
-    status = aim(document, pointer, &target);
+    status = aim(target);
     if (status == COORD_OK)
-        status = put(document, pointer, &target, text);
-    json_pointer_release(&target.walk);
+        status = put(document, pointer, target, text);
+    json_pointer_release(&target->walk);
     return status;
 }
 
 coord_status coord_document_set(coord_document *document, const char *pointer, coord_slice json)
 {
+    struct target target;
     struct json_text *text;
-    coord_status status;
+    coord_status status = take_aim(document, pointer, &target);
 
-    assert(document->magic == DOCUMENT_MAGIC);
-    if (!json_pointer_valid(pointer))
-        return COORD_INVALID;
-    status = make_text(json, json_pointer_depth(pointer), &text);
+    if (status == COORD_OK)
+        status = make_text(json, target.depth, &text);
     if (status != COORD_OK)
         return status;
-    status = set_text(document, pointer, text);
+    status = set_text(document, pointer, &target, text);
     if (status != COORD_OK)
         json_text_unref(text);
     return status;
@@ -189,12 +198,12 @@ coord_status coord_document_set(coord_document *document, const char *pointer, c
 
 coord_status document_set_flat(coord_document *document, const char *pointer, struct json_text *text)
 {
-    coord_status status;
+    struct target target;
+    coord_status status = take_aim(document, pointer, &target);
 
-    assert(document->magic == DOCUMENT_MAGIC);
-    if (!json_pointer_valid(pointer) || json_pointer_depth(pointer) >= JSON_MAX_DEPTH)
+    if (status != COORD_OK || target.depth >= JSON_MAX_DEPTH)
         return COORD_INVALID;
-    status = set_text(document, pointer, json_text_ref(text));
+    status = set_text(document, pointer, &target, json_text_ref(text));
     if (status != COORD_OK)
         json_text_unref(text);
     return status;
@@ -221,12 +230,21 @@ coord_status coord_document_set_int(coord_document *document, const char *pointe
     return coord_document_set(document, pointer, coord_slice_of(text));
 }
 
+/* Tokens of a valid pointer. */
+static size_t depth_of(const char *pointer)
+{
+    struct json_pointer walk;
+
+    return json_pointer_open(&walk, pointer) ? json_pointer_depth(&walk) : 0;
+}
+
 coord_status coord_document_insert(coord_document *document, const char *pointer, size_t index, coord_slice json)
 {
     struct json_value array;
     struct json_text *text;
     struct json_place place;
     coord_status status = document_find(document, pointer, &array);
+    size_t depth = status == COORD_OK ? depth_of(pointer) : 0;
     bool inside;
     struct json_node *node;
 
@@ -237,10 +255,10 @@ coord_status coord_document_insert(coord_document *document, const char *pointer
     inside = json_value_element(&array, index, &place);
     if (!inside && index != json_value_count(&array))
         return COORD_ABSENT;
-    status = make_text(json, json_pointer_depth(pointer) + 1, &text);
+    status = make_text(json, depth + 1, &text);
     if (status != COORD_OK)
         return status;
-    node = open_way(document, pointer, json_pointer_depth(pointer));
+    node = open_way(document, pointer, depth);
     if (!node || !json_node_reserve(node, 2)) {
         json_text_unref(text);
         return COORD_NO_MEMORY;
@@ -255,18 +273,17 @@ coord_status coord_document_remove(coord_document *document, const char *pointer
     struct target target;
     struct json_place place;
     struct json_node *node;
-    coord_status status;
+    coord_status status = take_aim(document, pointer, &target);
 
-    assert(document->magic == DOCUMENT_MAGIC);
-    if (!json_pointer_valid(pointer) || *pointer == '\0')
+    if (status != COORD_OK || target.depth == 0)
         return COORD_INVALID;
-    status = aim(document, pointer, &target);
+    status = aim(&target);
     if (status == COORD_OK)
         status = document_child(&target.above, target.token, &place);
     json_pointer_release(&target.walk);
     if (status != COORD_OK)
         return status == COORD_ABSENT ? COORD_OK : status;
-    node = open_way(document, pointer, target.levels);
+    node = open_way(document, pointer, target.depth - 1);
     if (!node || !json_node_reserve(node, 2))
         return COORD_NO_MEMORY;
     json_node_isolate(node, &place);
@@ -289,7 +306,7 @@ coord_status coord_document_remove_all(coord_document *document, const char *poi
         *removed = 0;
     if (matches == 0)
         return status == COORD_ABSENT ? COORD_OK : status;
-    node = open_way(document, pointer, json_pointer_depth(pointer));
+    node = open_way(document, pointer, depth_of(pointer));
     if (!node || !json_node_remove_all(node, name))
         return COORD_NO_MEMORY;
     changed(document, node);
@@ -331,7 +348,7 @@ coord_status document_remove_where(coord_document *document, const char *pointer
         return COORD_NO_MEMORY;
     status = mark(document, pointer, goes, context, marked, &count);
     if (status == COORD_OK && count > 0) {
-        node = open_way(document, pointer, json_pointer_depth(pointer));
+        node = open_way(document, pointer, depth_of(pointer));
         if (!node || !json_node_remove_marked(node, marked))
             status = COORD_NO_MEMORY;
         else

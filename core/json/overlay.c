@@ -26,6 +26,12 @@ size_t json_value_count(const struct json_value *value)
     return count;
 }
 
+/* The name of a key with its quotes, as an item has it. */
+static size_t name_of(coord_slice key)
+{
+    return key.size > 0 && memchr(key.data, '\\', key.size) ? JSON_ESCAPED : key.size - 2;
+}
+
 static void place_in_text(struct json_place *place, struct json_text *text, const struct json_member *member)
 {
     place->key_text = text;
@@ -45,8 +51,20 @@ static void place_item(struct json_place *place, const struct json_node *node, c
         place->key_text = item->key;
         place->key = (struct json_span){1, item->key->bytes.size - 1};
     } else if (object) {
-        place->key.end = json_skip_value(node->text->bytes, item->base.begin);
+        place->key.end = item->name == JSON_ESCAPED ? json_skip_value(node->text->bytes, item->base.begin)
+                                                    : item->base.begin + item->name + 2;
     }
+}
+
+/* Whether the only member of an item that is no run goes by that name. */
+static bool item_is(const struct json_node *node, const struct json_item *item, coord_slice name)
+{
+    coord_slice text = item->key ? item->key->bytes : node->text->bytes;
+    size_t at = item->key ? 1 : item->base.begin;
+
+    if (item->name == JSON_ESCAPED)
+        return json_key_at_is(text, at, name);
+    return item->name == name.size && memcmp(text.data + at + 1, name.data, name.size) == 0;
 }
 
 static size_t find_in_item(const struct json_node *node, size_t i, coord_slice name, struct json_place *place)
@@ -62,8 +80,7 @@ static size_t find_in_item(const struct json_node *node, size_t i, coord_slice n
         }
         return found.matches;
     }
-    if (item->key ? !json_key_at_is(item->key->bytes, 1, name)
-                  : !json_key_at_is(node->text->bytes, item->base.begin, name))
+    if (!item_is(node, item, name))
         return 0;
     *place = (struct json_place){.item = i};
     place_item(place, node, item);
@@ -344,6 +361,7 @@ struct json_item *json_node_isolate(struct json_node *node, struct json_place *p
     member = json_member_at(node->text->bytes, is_object(node->text, node->span.begin), item->base.begin);
     item->value_begin = member.value.begin;
     item->value = (struct json_value){json_text_ref(node->text), member.value, NULL};
+    item->name = name_of((coord_slice){node->text->bytes.data + member.key.begin, member.key.end - member.key.begin});
     return item;
 }
 
@@ -359,6 +377,8 @@ void json_node_insert(struct json_node *node, const struct json_place *place, st
     }
     item = make_room(node, at);
     *item = (struct json_item){.count = 1, .value = {text, text->root, NULL}, .key = key};
+    if (key)
+        item->name = name_of((coord_slice){key->bytes.data + 1, key->bytes.size - 2});
 }
 
 void json_node_remove(struct json_node *node, size_t item)

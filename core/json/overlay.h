@@ -33,6 +33,7 @@ struct json_item {
     size_t value_begin;
     struct json_value value;
     struct json_text *key;
+    size_t name; /* of one that is no run: as json_entry has it */
 };
 
 struct json_node {

@@ -18,6 +18,7 @@ struct scan {
     size_t max_depth;
     uint64_t objects[JSON_MAX_DEPTH / 64]; /* bit d: level d is an object */
     struct json_member current;            /* of the top-level container */
+    bool escaped;                          /* an escape was seen since this was cleared */
     json_member_fn *member;
     void *context;
     struct json_error error;
@@ -67,8 +68,11 @@ static bool is_hex(unsigned char byte) { return is_digit(byte) || ((byte | 0x20)
 
 static inline void skip_space(struct scan *scan)
 {
-    while (scan->at < scan->end && json_is_space(*scan->at))
-        scan->at++;
+    json_bytes at = scan->at;
+
+    while (at < scan->end && *at <= ' ' && json_is_space(*at))
+        at++;
+    scan->at = at;
 }
 
 static bool in_object(const struct scan *scan)
@@ -81,6 +85,7 @@ static bool take_escape(struct scan *scan)
 {
     json_bytes at = scan->at + 1;
 
+    scan->escaped = true;
     if (at == scan->end)
         return refuse(scan, at, "the text ends inside a string");
     if (*at != 'u') {
@@ -274,10 +279,13 @@ static enum due take_key(struct scan *scan)
         return fail(scan, scan->at, "the text ends inside an object");
     if (*scan->at != '"')
         return fail(scan, scan->at, "a member name in double quotes should stand here");
+    scan->escaped = false;
     if (!take_string(scan))
         return DUE_FAILED;
-    if (scan->depth == 1)
+    if (scan->depth == 1) {
         scan->current.key = (struct json_span){(size_t)(begin - scan->begin), (size_t)(scan->at - scan->begin)};
+        scan->current.escaped = scan->escaped;
+    }
     skip_space(scan);
     if (scan->at == scan->end)
         return fail(scan, scan->at, "the text ends inside an object");

@@ -28,8 +28,11 @@ static bool note_member(void *context, const struct json_member *member)
         index->entries = entries;
         index->capacity = capacity;
     }
-    index->entries[index->count++] =
-        (struct json_entry){(uint32_t)member->key.begin, (uint32_t)member->value.begin, (uint32_t)member->value.end};
+    index->entries[index->count++] = (struct json_entry){
+        .key = (uint32_t)member->key.begin,
+        .name = member->escaped ? JSON_ESCAPED : (uint32_t)(member->key.end - member->key.begin - 2),
+        .value = (uint32_t)member->value.begin,
+        .end = (uint32_t)member->value.end};
     return true;
 }
 
@@ -169,7 +172,17 @@ static const struct json_entry *indexed_at(struct json_text *text, size_t at)
 
 static struct json_member from_entry(const struct json_text *text, const struct json_entry *entry)
 {
-    return (struct json_member){{entry->key, json_skip_value(text->bytes, entry->key)}, {entry->value, entry->end}};
+    size_t end =
+        entry->name == JSON_ESCAPED ? json_skip_value(text->bytes, entry->key) : (size_t)entry->key + entry->name + 2;
+
+    return (struct json_member){.key = {entry->key, end}, .value = {entry->value, entry->end}};
+}
+
+static bool entry_is(const struct json_text *text, const struct json_entry *entry, coord_slice name)
+{
+    if (entry->name == JSON_ESCAPED)
+        return json_key_at_is(text->bytes, entry->key, name);
+    return entry->name == name.size && memcmp(text->bytes.data + entry->key + 1, name.data, name.size) == 0;
 }
 
 /* As json_text_find, through the index. */
@@ -179,12 +192,17 @@ static struct json_found find_indexed(const struct json_text *text, const struct
     struct json_found found = {.matches = 0};
 
     for (size_t i = 0; i < count; i++) {
-        if (json_key_at_is(text->bytes, entry[i].key, name) && found.matches++ == 0) {
+        if (entry_is(text, &entry[i], name) && found.matches++ == 0) {
             found.member = from_entry(text, &entry[i]);
             found.ordinal = i;
         }
     }
     return found;
+}
+
+static coord_slice key_of(const struct json_text *text, const struct json_member *member)
+{
+    return (coord_slice){text->bytes.data + member->key.begin, member->key.end - member->key.begin};
 }
 
 struct json_found json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name)
@@ -203,7 +221,7 @@ struct json_found json_text_find(struct json_text *text, size_t first, size_t co
     for (size_t i = 0; i < count && at != 0; i++) {
         struct json_member member = json_member_at(text->bytes, true, at);
 
-        if (json_key_at_is(text->bytes, at, name) && found.matches++ == 0) {
+        if (json_key_is(key_of(text, &member), name) && found.matches++ == 0) {
             found.member = member;
             found.ordinal = i;
         }

@@ -12,10 +12,12 @@
 #include "json/scanner.h"
 
 enum { JSON_FINGERS = 8 };
+#define JSON_ESCAPED UINT32_MAX
 
 /* A member of the top-level object; only texts below 4 GiB have these. */
 struct json_entry {
     uint32_t key;
+    uint32_t name; /* bytes of the key between its quotes; JSON_ESCAPED when escapes stand in it */
     uint32_t value;
     uint32_t end;
 };
