@@ -33,7 +33,7 @@ static coord_document *lay_over(struct json_text *text, const struct json_error 
 coord_document *coord_document_parse_new(coord_slice text, size_t *offset, const char **reason)
 {
     struct json_error error = {0};
-    struct json_text *received = json_text_new(text, JSON_MAX_DEPTH, false, &error);
+    struct json_text *received = json_text_new(text, &error);
     coord_document *document = lay_over(received, &error, offset, reason);
 
     if (!document)
@@ -62,10 +62,7 @@ coord_document *coord_document_clone_new(const coord_document *document)
     if (!clone)
         return NULL;
     *clone = (coord_document){.magic = DOCUMENT_MAGIC};
-    if (!json_value_clone(&document->root, &clone->root)) {
-        free(clone);
-        return NULL;
-    }
+    json_value_clone(&document->root, &clone->root);
     clone->received = json_text_ref(document->received);
     return clone;
 }

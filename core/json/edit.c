@@ -23,6 +23,7 @@ static struct json_node *open_way(coord_document *document, const char *pointer,
     struct json_node *node = json_value_open(&document->root, NULL);
     struct json_pointer walk;
 
+    document->walked_pointer.size = 0; /* the tree may be another now */
     if (levels == 0 || !json_pointer_open(&walk, pointer))
         return node;
     for (; node && levels > 0; levels--) {
@@ -55,18 +56,6 @@ static coord_status replace_root(coord_document *document, struct json_text *tex
     document->root = (struct json_value){text, text->root, NULL};
     changed(document, NULL);
     return COORD_OK;
-}
-
-/* `,"name":` */
-static struct json_text *key_piece(coord_slice name)
-{
-    struct buffer buffer = {0};
-    struct json_text *piece = NULL;
-
-    if (buffer_append(&buffer, ",", 1) && json_append_quoted(&buffer, name) && buffer_append(&buffer, ":", 1))
-        piece = json_text_piece_new(buffer_slice(&buffer));
-    buffer_release(&buffer);
-    return piece;
 }
 
 /* Where an edit goes: the container, and the last token. */
@@ -115,12 +104,36 @@ static coord_status may_add(const struct target *target)
     }
 }
 
-/* Puts `text` there and takes it over if that goes well. */
-static coord_status put(coord_document *document, const char *pointer, const struct target *target,
-                        struct json_text *text)
+/* What is put somewhere: a value of which a text is to be made, or a text to be shared. */
+struct source {
+    struct json_draft *draft; /* NULL: `text` */
+    struct json_text *text;
+};
+
+/* The text of the value, and that of its key where it is to be added to an object; each a reference of its own. False when memory is short. */
+static bool make_texts(const struct source *source, bool with_key, coord_slice name, struct json_text **text,
+                       struct json_text **key)
 {
-    bool object = json_value_type(&target->above) == COORD_JSON_OBJECT;
-    struct json_text *key = NULL;
+    *key = NULL;
+    if (source->draft) {
+        *text = with_key ? json_draft_member_new(source->draft, name) : json_draft_text_new(source->draft);
+        if (*text && with_key)
+            *key = json_text_ref(*text);
+        return *text != NULL;
+    }
+    if (with_key)
+        *key = json_text_key_new(name);
+    if (with_key && !*key)
+        return false;
+    *text = json_text_ref(source->text);
+    return true;
+}
+
+/* Puts it at the place that was aimed at. */
+static coord_status put(coord_document *document, const char *pointer, const struct target *target,
+                        const struct source *source)
+{
+    struct json_text *text, *key;
     struct json_place place;
     coord_status status = document_child(&target->above, target->token, &place);
     bool add = status == COORD_ABSENT;
@@ -130,18 +143,16 @@ static coord_status put(coord_document *document, const char *pointer, const str
         status = may_add(target);
     if (status != COORD_OK)
         return status;
-    if (add && object) {
-        key = key_piece(target->token);
-        if (!key)
-            return COORD_NO_MEMORY;
-    }
+    if (!make_texts(source, add && json_value_type(&target->above) == COORD_JSON_OBJECT, target->token, &text, &key))
+        return COORD_NO_MEMORY;
     node = open_way(document, pointer, target->depth - 1);
     if (!node || !json_node_reserve(node, 2)) {
         json_text_unref(key);
+        json_text_unref(text);
         return COORD_NO_MEMORY;
     }
     if (add) {
-        json_node_insert(node, NULL, key, text);
+        json_node_insert(node, NULL, key, key == text ? text->root.begin : key ? key->bytes.size : 0, text);
     } else {
         struct json_item *item = json_node_isolate(node, &place);
 
@@ -152,30 +163,30 @@ static coord_status put(coord_document *document, const char *pointer, const str
     return COORD_OK;
 }
 
-/* `json` as a text that may stand `depth` levels down. */
-static coord_status make_text(coord_slice json, size_t depth, struct json_text **text)
+/* `json` as a draft of a value that may stand `depth` levels down. */
+static coord_status scan(struct json_draft *draft, coord_slice json, size_t depth)
 {
     struct json_error error = {0};
 
     if (depth > JSON_MAX_DEPTH)
         return COORD_INVALID;
-    *text = json_text_new(json, JSON_MAX_DEPTH - depth, true, &error);
-    if (*text)
+    if (json_draft_scan(draft, json, JSON_MAX_DEPTH - depth, &error))
         return COORD_OK;
     return error.memory ? COORD_NO_MEMORY : COORD_INVALID;
 }
 
-/* Puts `text` there and takes it over if that goes well. */
-static coord_status set_text(coord_document *document, const char *pointer, struct target *target,
-                             struct json_text *text)
+static coord_status set(coord_document *document, const char *pointer, struct target *target,
+                        const struct source *source)
 {
+    struct json_text *text, *key;
     coord_status status;
 
     if (target->depth == 0)
-        return replace_root(document, text);
+        return make_texts(source, false, (coord_slice){0}, &text, &key) ? replace_root(document, text)
+                                                                        : COORD_NO_MEMORY;
     status = aim(target);
     if (status == COORD_OK)
-        status = put(document, pointer, target, text);
+        status = put(document, pointer, target, source);
     json_pointer_release(&target->walk);
     return status;
 }
@@ -183,16 +194,15 @@ static coord_status set_text(coord_document *document, const char *pointer, stru
 coord_status coord_document_set(coord_document *document, const char *pointer, coord_slice json)
 {
     struct target target;
-    struct json_text *text;
+    struct json_draft draft;
     coord_status status = take_aim(document, pointer, &target);
 
     if (status == COORD_OK)
-        status = make_text(json, target.depth, &text);
+        status = scan(&draft, json, target.depth);
     if (status != COORD_OK)
         return status;
-    status = set_text(document, pointer, &target, text);
-    if (status != COORD_OK)
-        json_text_unref(text);
+    status = set(document, pointer, &target, &(struct source){.draft = &draft});
+    json_draft_release(&draft);
     return status;
 }
 
@@ -203,10 +213,7 @@ coord_status document_set_flat(coord_document *document, const char *pointer, st
 
     if (status != COORD_OK || target.depth >= JSON_MAX_DEPTH)
         return COORD_INVALID;
-    status = set_text(document, pointer, &target, json_text_ref(text));
-    if (status != COORD_OK)
-        json_text_unref(text);
-    return status;
+    return set(document, pointer, &target, &(struct source){.text = text});
 }
 
 coord_status coord_document_set_string(coord_document *document, const char *pointer, coord_slice text)
@@ -241,6 +248,7 @@ static size_t depth_of(const char *pointer)
 coord_status coord_document_insert(coord_document *document, const char *pointer, size_t index, coord_slice json)
 {
     struct json_value array;
+    struct json_draft draft;
     struct json_text *text;
     struct json_place place;
     coord_status status = document_find(document, pointer, &array);
@@ -255,15 +263,19 @@ coord_status coord_document_insert(coord_document *document, const char *pointer
     inside = json_value_element(&array, index, &place);
     if (!inside && index != json_value_count(&array))
         return COORD_ABSENT;
-    status = make_text(json, depth + 1, &text);
+    status = scan(&draft, json, depth + 1);
     if (status != COORD_OK)
         return status;
+    text = json_draft_text_new(&draft);
+    json_draft_release(&draft);
+    if (!text)
+        return COORD_NO_MEMORY;
     node = open_way(document, pointer, depth);
     if (!node || !json_node_reserve(node, 2)) {
         json_text_unref(text);
         return COORD_NO_MEMORY;
     }
-    json_node_insert(node, inside ? &place : NULL, NULL, text);
+    json_node_insert(node, inside ? &place : NULL, NULL, 0, text);
     changed(document, node);
     return COORD_OK;
 }

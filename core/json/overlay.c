@@ -49,7 +49,7 @@ static void place_item(struct json_place *place, const struct json_node *node, c
     place->key = (struct json_span){item->base.begin, item->base.begin};
     if (item->key) {
         place->key_text = item->key;
-        place->key = (struct json_span){1, item->key->bytes.size - 1};
+        place->key = (struct json_span){1, item->value_begin - 1};
     } else if (object) {
         place->key.end = item->name == JSON_ESCAPED ? json_skip_value(node->text->bytes, item->base.begin)
                                                     : item->base.begin + item->name + 2;
@@ -151,10 +151,16 @@ static void release_item(struct json_item *item)
     json_text_unref(item->value.text);
 }
 
+static void free_items(struct json_node *node)
+{
+    if (node->items != node->few)
+        free(node->items);
+}
+
 static void free_node(struct json_node *node)
 {
-    free(node->joined);
-    free(node->items);
+    json_text_unref(node->joined);
+    free_items(node);
     free(node);
 }
 
@@ -184,21 +190,41 @@ static void free_tree(struct json_node *root)
 
 void json_value_release(struct json_value *value)
 {
-    free_tree(value->node);
+    if (value->node && value->node->sharers > 0)
+        value->node->sharers--;
+    else
+        free_tree(value->node);
     json_text_unref(value->text);
     *value = (struct json_value){0};
+}
+
+/* A node without items. What is in `few` is nothing yet. */
+static struct json_node *make_node(struct json_text *text, struct json_span span, struct json_node *parent)
+{
+    struct json_node *node = malloc(sizeof *node);
+
+    if (!node)
+        return NULL;
+    memset(node, 0, offsetof(struct json_node, few));
+    node->text = text;
+    node->span = span;
+    node->parent = parent;
+    node->items = node->few;
+    node->capacity = JSON_FEW_ITEMS;
+    return node;
 }
 
 /* A copy whose items have no nodes yet. */
 static struct json_node *copy_node(const struct json_node *node, struct json_node *parent)
 {
-    struct json_node *copy = malloc(sizeof *copy);
+    struct json_node *copy = make_node(node->text, node->span, parent);
 
     if (!copy)
         return NULL;
-    *copy = (struct json_node){
-        .text = node->text, .span = node->span, .first = node->first, .last_end = node->last_end, .parent = parent};
-    if (!json_node_reserve(copy, node->count)) {
+    copy->first = node->first;
+    copy->last_end = node->last_end;
+    copy->joined = node->joined ? json_text_ref(node->joined) : NULL;
+    if (!json_node_reserve(copy, node->count + 2)) { /* it is to be edited */
         free_node(copy);
         return NULL;
     }
@@ -247,17 +273,23 @@ static struct json_node *copy_tree(const struct json_node *from)
     return root;
 }
 
-bool json_value_clone(const struct json_value *value, struct json_value *copy)
+void json_value_clone(const struct json_value *value, struct json_value *copy)
 {
-    struct json_node *node = NULL;
+    *copy = (struct json_value){json_text_ref(value->text), value->span, value->node};
+    if (copy->node)
+        copy->node->sharers++;
+}
 
-    if (value->node) {
-        node = copy_tree(value->node);
-        if (!node)
-            return false;
-    }
-    *copy = (struct json_value){json_text_ref(value->text), value->span, node};
-    return true;
+/* Gives the value a copy of the node that it shares. */
+static struct json_node *part(struct json_value *value)
+{
+    struct json_node *own = copy_tree(value->node);
+
+    if (!own)
+        return NULL;
+    value->node->sharers--;
+    value->node = own;
+    return own;
 }
 
 /* Where the last member of the container ends: what stands before the closing bracket, but white space. */
@@ -272,21 +304,17 @@ static size_t end_of_last(const struct json_text *text, struct json_span span)
 
 struct json_node *json_value_open(struct json_value *value, struct json_node *parent)
 {
-    size_t first = json_text_first(value->text, value->span.begin);
     struct json_node *node = value->node;
+    size_t first;
 
     if (node)
-        return node;
-    node = malloc(sizeof *node);
+        return node->sharers > 0 ? part(value) : node;
+    node = make_node(value->text, value->span, parent);
     if (!node)
         return NULL;
-    *node = (struct json_node){.text = value->text, .span = value->span, .parent = parent};
+    first = json_text_first(value->text, value->span.begin);
     node->first = node->last_end = value->span.begin + 1;
     if (first != 0) {
-        if (!json_node_reserve(node, 1)) {
-            free_node(node);
-            return NULL;
-        }
         node->first = first;
         node->last_end = end_of_last(value->text, value->span);
         node->items[node->count++] = (struct json_item){.base = {node->first, node->last_end},
@@ -306,9 +334,11 @@ bool json_node_reserve(struct json_node *node, size_t more)
     if (more > SIZE_MAX / sizeof *items / 4 - node->count)
         return false;
     capacity = 2 * node->capacity > node->count + more ? 2 * node->capacity : node->count + more;
-    items = realloc(node->items, capacity * sizeof *items);
+    items = realloc(node->items == node->few ? NULL : node->items, capacity * sizeof *items);
     if (!items)
         return false;
+    if (node->items == node->few)
+        memcpy(items, node->few, node->count * sizeof *items);
     node->items = items;
     node->capacity = capacity;
     return true;
@@ -365,7 +395,7 @@ struct json_item *json_node_isolate(struct json_node *node, struct json_place *p
     return item;
 }
 
-void json_node_insert(struct json_node *node, const struct json_place *place, struct json_text *key,
+void json_node_insert(struct json_node *node, const struct json_place *place, struct json_text *key, size_t key_size,
                       struct json_text *text)
 {
     size_t at = place ? place->item : node->count;
@@ -376,9 +406,9 @@ void json_node_insert(struct json_node *node, const struct json_place *place, st
         at++;
     }
     item = make_room(node, at);
-    *item = (struct json_item){.count = 1, .value = {text, text->root, NULL}, .key = key};
+    *item = (struct json_item){.count = 1, .value_begin = key_size, .value = {text, text->root, NULL}, .key = key};
     if (key)
-        item->name = name_of((coord_slice){key->bytes.data + 1, key->bytes.size - 2});
+        item->name = name_of((coord_slice){key->bytes.data + 1, key_size - 2});
 }
 
 void json_node_remove(struct json_node *node, size_t item)
@@ -449,7 +479,7 @@ static bool thin(struct json_node *node, const struct removal *removal, size_t m
         }
         ordinal += members;
     }
-    free(node->items);
+    free_items(node);
     node->items = items;
     node->capacity = node->count + most + 1;
     node->count = count;
@@ -479,7 +509,7 @@ bool json_node_remove_marked(struct json_node *node, const bool *marked)
 void json_node_changed(struct json_node *node)
 {
     for (; node; node = node->parent) {
-        free(node->joined);
+        json_text_unref(node->joined);
         node->joined = NULL;
     }
 }

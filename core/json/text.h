@@ -11,7 +11,9 @@
 
 #include "json/scanner.h"
 
-enum { JSON_FINGERS = 8 };
+#include <stdlib.h>
+
+enum { JSON_FINGERS = 8, JSON_FEW_ENTRIES = 16 };
 #define JSON_ESCAPED UINT32_MAX
 
 /* A member of the top-level object; only texts below 4 GiB have these. */
@@ -47,21 +49,48 @@ struct json_text {
     struct json_unescaped *strings; /* ordered by `at` */
     size_t string_count;
     size_t string_capacity;
-    char *adopted; /* the bytes, when they were taken over; else NULL, and they stand in `data` */
-    char data[];
+    char *adopted;           /* the bytes, when they were taken over; else NULL, and they stand behind `own` */
+    struct json_entry own[]; /* the index of a text with few members; others have one apart */
 };
 
-/*
- * A copy of `bytes` with one reference, or NULL: `error` then says where and why. The value may nest `max_depth` levels.
- * `trim` leaves the white space around the value out.
- */
-struct json_text *json_text_new(coord_slice bytes, size_t max_depth, bool trim, struct json_error *error);
+/* Bytes that were found to be JSON, borrowed until a text is made of them. */
+struct json_draft {
+    coord_slice bytes;
+    struct json_span root;
+    struct json_entry *index;
+    size_t indexed, room;
+    struct json_entry few[JSON_FEW_ENTRIES];
+};
+
+/* Validates one value that may nest `max_depth` levels; false: `error` says where and why. json_draft_release when done. */
+bool json_draft_scan(struct json_draft *draft, coord_slice bytes, size_t max_depth, struct json_error *error);
+
+static inline void json_draft_release(struct json_draft *draft)
+{
+    if (draft->index != draft->few)
+        free(draft->index);
+}
+
+/* A copy of the value, without the white space around it, with one reference; NULL when memory is short. */
+struct json_text *json_draft_text_new(struct json_draft *draft);
+
+/* The same with `,"name":` before it, outside of its root. */
+struct json_text *json_draft_member_new(struct json_draft *draft, coord_slice name);
+
+/* A copy of `bytes`, which may nest JSON_MAX_DEPTH levels, with one reference, or NULL: `error` then says where and why. */
+struct json_text *json_text_new(coord_slice bytes, struct json_error *error);
 
 /* The same without a copy: `take` (malloc) belongs to the text from then on, unless it returns NULL. */
 struct json_text *json_text_adopt_new(char *take, size_t size, struct json_error *error);
 
-/* A copy of bytes that need no check (an array of ids) or are no JSON value (`,"key":`), with one reference; NULL when memory is short. */
+/* `,"name":` alone. */
+struct json_text *json_text_key_new(coord_slice name);
+
+/* A copy of bytes that need no check (an array of ids), with one reference; NULL when memory is short. */
 struct json_text *json_text_piece_new(coord_slice bytes);
+
+/* The same for `size` bytes that the caller writes to `*bytes` before anybody reads them. */
+struct json_text *json_text_room_new(size_t size, char **bytes);
 
 static inline struct json_text *json_text_ref(struct json_text *text)
 {
