@@ -125,8 +125,8 @@ static void end_json(struct editor *self, coord_writer *writer)
     char *edited = NULL;
     size_t size = 0;
 
-    if (coord_usage_maybe(body) && coord_usage_edit_cached(coord_request_api(coord_writer_request(writer)), body,
-                                                           self->cached, &edited, &size) == COORD_OK)
+    if (coord_usage_edit_cached(coord_request_api(coord_writer_request(writer)), body, self->cached, &edited, &size) ==
+        COORD_OK)
         body = (coord_slice){edited, size};
     coord_head_set_length(self->held, body.size);
     coord_writer_pass_head(writer, self->held);

@@ -102,7 +102,7 @@ static void observe_end(coord_writer *writer)
 {
     struct observer *self = coord_writer_state(writer);
 
-    if (self->form == FORM_JSON && !self->blind && coord_usage_maybe(buffer_slice(&self->body)))
+    if (self->form == FORM_JSON && !self->blind)
         (void)coord_usage_read(coord_request_api(coord_writer_request(writer)), buffer_slice(&self->body),
                                &self->usage);
     look_at_rest(self, writer);
