@@ -21,6 +21,7 @@ struct coord_document {
     size_t edits; /* counts them, so that others can tell quickly that nothing changed */
     char *joined; /* the whole text, cached by document_text.c until the next edit */
     size_t joined_size;
+    size_t pieces, size;          /* of the text, likewise; 0: not counted, as no text is empty */
     struct buffer walked_pointer; /* what coord_document_next found last, until the next edit; empty: nothing */
     struct json_value walked;
 };

@@ -47,6 +47,7 @@ static void changed(coord_document *document, struct json_node *node)
     document->edits++;
     free(document->joined);
     document->joined = NULL;
+    document->pieces = 0;
     document->walked_pointer.size = 0;
 }
 

@@ -39,6 +39,13 @@ static void place_in_text(struct json_place *place, struct json_text *text, cons
     place->value = (struct json_value){text, member->value, NULL};
 }
 
+static void place_in_run(struct json_place *place, struct json_text *text, size_t item, const struct json_found *found)
+{
+    place->item = item;
+    place->within = found->ordinal;
+    place_in_text(place, text, &found->member);
+}
+
 /* The only member of an item that is no run. */
 static void place_item(struct json_place *place, const struct json_node *node, const struct json_item *item)
 {
@@ -71,20 +78,20 @@ static size_t find_in_item(const struct json_node *node, size_t i, coord_slice n
 {
     const struct json_item *item = &node->items[i];
     struct json_found found;
+    size_t matches;
 
-    if (is_run(item)) {
-        found = json_text_find(node->text, item->base.begin, item->count, name);
-        if (found.matches > 0) {
-            *place = (struct json_place){.item = i, .within = found.ordinal};
-            place_in_text(place, node->text, &found.member);
-        }
-        return found.matches;
+    if (!is_run(item)) {
+        if (!item_is(node, item, name))
+            return 0;
+        place->item = i;
+        place->within = 0;
+        place_item(place, node, item);
+        return 1;
     }
-    if (!item_is(node, item, name))
-        return 0;
-    *place = (struct json_place){.item = i};
-    place_item(place, node, item);
-    return 1;
+    matches = json_text_find(node->text, item->base.begin, item->count, name, &found);
+    if (matches > 0)
+        place_in_run(place, node->text, i, &found);
+    return matches;
 }
 
 size_t json_value_find(const struct json_value *value, coord_slice name, struct json_place *place)
@@ -95,13 +102,13 @@ size_t json_value_find(const struct json_value *value, coord_slice name, struct 
 
     if (!node) {
         size_t first = json_text_first(value->text, value->span.begin);
-        struct json_found found = {.matches = 0};
+        struct json_found found;
 
         if (first != 0)
-            found = json_text_find(value->text, first, SIZE_MAX, name);
-        *place = (struct json_place){.item = 0, .within = found.ordinal};
-        place_in_text(place, value->text, &found.member);
-        return found.matches;
+            matches = json_text_find(value->text, first, SIZE_MAX, name, &found);
+        if (matches > 0)
+            place_in_run(place, value->text, 0, &found);
+        return matches;
     }
     for (size_t i = 0; i < node->count; i++)
         matches += find_in_item(node, i, name, matches ? &later : place);

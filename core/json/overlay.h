@@ -77,7 +77,7 @@ int32_t json_value_type(const struct json_value *value);
 /* Members or elements; 0 when it is no container. */
 size_t json_value_count(const struct json_value *value);
 
-/* How often the object `value` has the member `name`; `place` is the first. */
+/* How often the object `value` has the member `name`; `place` is the first, and not touched when there is none. */
 size_t json_value_find(const struct json_value *value, coord_slice name, struct json_place *place);
 
 /* Member or element `ordinal` of the container; false when there are not so many. */

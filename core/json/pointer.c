@@ -21,8 +21,8 @@ size_t json_pointer_depth(const struct json_pointer *walk)
 {
     size_t depth = 0;
 
-    for (const char *at = walk->rest; at < walk->end; at++)
-        depth += *at == '/';
+    for (const char *at = walk->rest; at && at < walk->end; depth++)
+        at = memchr(at + 1, '/', (size_t)(walk->end - at - 1));
     return depth;
 }
 

@@ -267,6 +267,10 @@ static const struct json_entry *indexed_at(struct json_text *text, size_t at)
 {
     size_t place = text->index_hint;
 
+    if (text->indexed > 0 && text->index[0].key == at) { /* the whole object, mostly */
+        text->index_hint = 0;
+        return text->index;
+    }
     if (place >= text->indexed || text->index[place].key != at)
         place = index_place(text, at);
     text->index_hint = place;
@@ -289,18 +293,15 @@ static bool entry_is(const struct json_text *text, const struct json_entry *entr
 }
 
 /* As json_text_find, through the index. */
-static struct json_found find_indexed(const struct json_text *text, const struct json_entry *entry, size_t count,
-                                      coord_slice name)
+static size_t find_indexed(const struct json_text *text, const struct json_entry *entry, size_t count, coord_slice name,
+                           struct json_found *found)
 {
-    struct json_found found = {.matches = 0};
+    size_t matches = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        if (entry_is(text, &entry[i], name) && found.matches++ == 0) {
-            found.member = from_entry(text, &entry[i]);
-            found.ordinal = i;
-        }
-    }
-    return found;
+    for (size_t i = 0; i < count; i++)
+        if (entry_is(text, &entry[i], name) && matches++ == 0)
+            *found = (struct json_found){from_entry(text, &entry[i]), i};
+    return matches;
 }
 
 static coord_slice key_of(const struct json_text *text, const struct json_member *member)
@@ -308,29 +309,26 @@ static coord_slice key_of(const struct json_text *text, const struct json_member
     return (coord_slice){text->bytes.data + member->key.begin, member->key.end - member->key.begin};
 }
 
-struct json_found json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name)
+size_t json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name, struct json_found *found)
 {
-    struct json_found found = {.matches = 0};
     const struct json_entry *entry = indexed_at(text, first);
-    size_t at = first;
+    size_t at = first, matches = 0;
 
     if (entry) {
         size_t left = text->indexed - (size_t)(entry - text->index);
 
         count = count < left ? count : left;
         text->index_hint += count + 1; /* where the next run begins when one member was taken out behind this */
-        return find_indexed(text, entry, count, name);
+        return find_indexed(text, entry, count, name, found);
     }
     for (size_t i = 0; i < count && at != 0; i++) {
         struct json_member member = json_member_at(text->bytes, true, at);
 
-        if (json_key_is(key_of(text, &member), name) && found.matches++ == 0) {
-            found.member = member;
-            found.ordinal = i;
-        }
+        if (json_key_is(key_of(text, &member), name) && matches++ == 0)
+            *found = (struct json_found){member, i};
         at = json_after_member(text->bytes, member.value.end);
     }
-    return found;
+    return matches;
 }
 
 /* The finger nearest before `ordinal`, or one that is free to be put there; `spare` when there is no memory for any. */

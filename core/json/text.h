@@ -101,18 +101,17 @@ static inline struct json_text *json_text_ref(struct json_text *text)
 /* Gives a reference back; NULL is allowed. */
 void json_text_unref(struct json_text *text);
 
-/* The members in a row that were found by json_text_find. */
+/* The first member of its name. */
 struct json_found {
-    struct json_member member; /* the first of that name */
-    size_t ordinal;            /* its place in the row, from 0 */
-    size_t matches;
+    struct json_member member;
+    size_t ordinal; /* its place in the row, from 0 */
 };
 
 /* Where the first member or element of the container that begins at `container` begins; 0 when there is none. */
 size_t json_text_first(const struct json_text *text, size_t container);
 
-/* Finds `name` among the members of an object that follow each other from `first` on: at most `count`. */
-struct json_found json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name);
+/* How often `name` stands among the members of an object that follow each other from `first` on: at most `count`. `found` is set when it does. */
+size_t json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name, struct json_found *found);
 
 /* Member or element `ordinal` of those that follow each other from `first` on; false when there are not so many. */
 bool json_text_member(struct json_text *text, bool object, size_t first, size_t ordinal, struct json_member *member);
