@@ -70,6 +70,12 @@ static inline json_bytes skip_space(const struct scan *scan, json_bytes at)
     return at;
 }
 
+/* The same where `byte` is what mostly stands at once. */
+static inline json_bytes skip_space_before(const struct scan *scan, json_bytes at, unsigned char byte)
+{
+    return at < scan->end && *at == byte ? at : skip_space(scan, at);
+}
+
 /* An escape whose backslash is at `at`. */
 static json_bytes take_escape(struct scan *scan, json_bytes at)
 {
@@ -261,7 +267,7 @@ static inline json_bytes take_value(struct scan *scan, json_bytes at)
 
 static inline json_bytes take_key(struct scan *scan, json_bytes at)
 {
-    json_bytes begin = skip_space(scan, at);
+    json_bytes begin = skip_space_before(scan, at, '"');
 
     if (begin == scan->end)
         return refuse(scan, begin, "the text ends inside an object");
@@ -275,7 +281,7 @@ static inline json_bytes take_key(struct scan *scan, json_bytes at)
         scan->current.key = (struct json_span){(size_t)(begin - scan->begin), (size_t)(at - scan->begin)};
         scan->current.escaped = scan->escaped;
     }
-    at = skip_space(scan, at);
+    at = skip_space_before(scan, at, ':');
     if (at == scan->end)
         return refuse(scan, at, "the text ends inside an object");
     if (*at != ':')
@@ -293,26 +299,24 @@ static json_bytes note_member(struct scan *scan, json_bytes at)
     return refuse(scan, at, "memory is short");
 }
 
-/* What follows a value that has just ended at `at`. */
+/* What follows a value that has just ended at `at`, as far as it ends the values around it as well. */
 static inline json_bytes take_after(struct scan *scan, json_bytes at)
 {
-    if (scan->depth == 0) {
-        scan->due = DUE_NOTHING;
-        return at;
+    for (; scan->depth > 0; leave(scan), at++) {
+        if (scan->depth == 1 && scan->member && !note_member(scan, at))
+            return NULL;
+        at = skip_space_before(scan, at, ',');
+        if (at == scan->end)
+            return refuse(scan, at, scan->object ? "the text ends inside an object" : "the text ends inside an array");
+        if (*at == ',') {
+            scan->due = scan->object ? DUE_KEY : DUE_VALUE;
+            return at + 1;
+        }
+        if (*at != (scan->object ? '}' : ']'))
+            return refuse(scan, at, scan->object ? "a ',' or '}' should stand here" : "a ',' or ']' should stand here");
     }
-    if (scan->depth == 1 && scan->member && !note_member(scan, at))
-        return NULL;
-    at = skip_space(scan, at);
-    if (at == scan->end)
-        return refuse(scan, at, scan->object ? "the text ends inside an object" : "the text ends inside an array");
-    if (*at == ',') {
-        scan->due = scan->object ? DUE_KEY : DUE_VALUE;
-        return at + 1;
-    }
-    if (*at != (scan->object ? '}' : ']'))
-        return refuse(scan, at, scan->object ? "a ',' or '}' should stand here" : "a ',' or ']' should stand here");
-    leave(scan);
-    return at + 1;
+    scan->due = DUE_NOTHING;
+    return at;
 }
 
 static bool scan_text(struct scan *scan, json_bytes at)
@@ -324,7 +328,7 @@ static bool scan_text(struct scan *scan, json_bytes at)
             at = take_key(scan, at);
         if (at && scan->due == DUE_VALUE)
             at = take_value(scan, at);
-        while (at && scan->due == DUE_AFTER)
+        if (at && scan->due == DUE_AFTER)
             at = take_after(scan, at);
     }
     if (!at)
