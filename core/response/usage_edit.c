@@ -155,7 +155,6 @@ static void edit_free(coord_writer *writer)
 
     coord_sse_free(self->sse);
     buffer_release(&self->body);
-    free(self);
 }
 
 static const coord_writer_type EDITOR = {
@@ -171,18 +170,14 @@ static const coord_writer_type EDITOR = {
 coord_status coord_usage_edit(coord_request *request, const uint64_t *cached, bool drop_frame)
 {
     struct editor *self;
-    coord_status status;
 
     if (!cached && !drop_frame)
         return COORD_OK;
-    self = calloc(1, sizeof *self);
+    self = coord_request_alloc(request, sizeof *self);
     if (!self)
         return COORD_NO_MEMORY;
     self->writes_cached = cached != NULL;
     self->cached = cached ? *cached : 0;
     self->drops = drop_frame;
-    status = coord_request_wrap(request, &EDITOR, self);
-    if (status != COORD_OK)
-        free(self);
-    return status;
+    return coord_request_wrap(request, &EDITOR, self);
 }
