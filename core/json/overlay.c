@@ -385,7 +385,7 @@ static void cut(struct json_node *node, size_t i, size_t within)
 struct json_item *json_node_isolate(struct json_node *node, struct json_place *place)
 {
     struct json_item *item = &node->items[place->item];
-    struct json_member member;
+    struct json_span key = place->key;
 
     if (!is_run(item))
         return item;
@@ -395,10 +395,9 @@ struct json_item *json_node_isolate(struct json_node *node, struct json_place *p
         cut(node, place->item++, place->within);
     place->within = 0;
     item = &node->items[place->item];
-    member = json_member_at(node->text->bytes, is_object(node->text, node->span.begin), item->base.begin);
-    item->value_begin = member.value.begin;
-    item->value = (struct json_value){json_text_ref(node->text), member.value, NULL};
-    item->name = name_of((coord_slice){node->text->bytes.data + member.key.begin, member.key.end - member.key.begin});
+    item->value_begin = place->value.span.begin;
+    item->value = (struct json_value){json_text_ref(node->text), place->value.span, NULL};
+    item->name = name_of((coord_slice){node->text->bytes.data + key.begin, key.end - key.begin});
     return item;
 }
 

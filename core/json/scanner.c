@@ -160,15 +160,21 @@ static json_bytes take_number(struct scan *scan, json_bytes at)
     return at;
 }
 
-static json_bytes take_word(struct scan *scan, json_bytes at, const char *word, size_t size)
+static json_bytes no_word(struct scan *scan, json_bytes at, const char *word, size_t size)
 {
     size_t left = (size_t)(scan->end - at);
 
-    if (left >= size && memcmp(at, word, size) == 0)
-        return at + size;
     if (left < size && memcmp(at, word, left) == 0)
         return refuse(scan, scan->end, "the text ends inside a value");
     return refuse(scan, at, "unknown word; JSON has true, false and null");
+}
+
+/* A word of a size that the compiler knows is one comparison. */
+static inline json_bytes take_word(struct scan *scan, json_bytes at, const char *word, size_t size)
+{
+    if ((size_t)(scan->end - at) >= size && memcmp(at, word, size) == 0)
+        return at + size;
+    return no_word(scan, at, word, size);
 }
 
 /* The integers of an array, from behind its first one on: far more frequent than anything else. Stops before the first element that is none. */
@@ -366,7 +372,7 @@ bool json_utf8_valid(coord_slice text)
     json_bytes end = text.size ? at + text.size : at;
 
     while (at < end) {
-        size_t size = json_utf8_size(at, end);
+        size_t size = *at < 0x80 ? 1 : json_utf8_size(at, end);
 
         if (size == 0)
             return false;

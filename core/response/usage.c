@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { DIGITS = 20 }; /* of the largest uint64_t */
+
 /* Where a block may stand; the first object wins. */
 static const char *const PLACES[] = {"/usage", "/response/usage", "/message/usage"};
 
@@ -365,17 +367,19 @@ static coord_slice cached_in(const struct usage_row *row, coord_slice json, size
 /* The text with `number` in the place of `old`, which is a part of it. */
 static coord_status replace(coord_slice json, coord_slice old, uint64_t number, char **edited, size_t *size)
 {
-    char digits[24];
-    size_t before = (size_t)(old.data - json.data), behind = json.size - before - old.size;
-    size_t count = (size_t)snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    char digits[DIGITS];
+    size_t before = (size_t)(old.data - json.data), behind = json.size - before - old.size, first = DIGITS;
 
-    *size = before + count + behind;
+    do
+        digits[--first] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    *size = before + (DIGITS - first) + behind;
     *edited = malloc(*size);
     if (!*edited)
         return COORD_NO_MEMORY;
     memcpy(*edited, json.data, before);
-    memcpy(*edited + before, digits, count);
-    memcpy(*edited + before + count, old.data + old.size, behind);
+    memcpy(*edited + before, digits + first, DIGITS - first);
+    memcpy(*edited + before + (DIGITS - first), old.data + old.size, behind);
     return COORD_OK;
 }
 

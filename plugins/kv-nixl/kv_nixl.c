@@ -6,13 +6,13 @@
  * itself. With dp_size above 1 both legs are pinned to a data-parallel rank. Sources: reference steps 9.1, 9.4, vLLM 0.32.0 on
  * the wire (W3), docs/engine.md.
  */
+#include "common/place.h"
+
 #include <coordinator/plugin.h>
 
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { PLACE_SIZE = 128 };
 
 struct kv_nixl {
     uint64_t dp_size;
@@ -96,18 +96,6 @@ static coord_status read_prefill(void *state, coord_request *request, coord_docu
     return COORD_OK;
 }
 
-/* The place of a member of the transfer params. */
-static const char *place(char at[PLACE_SIZE], const char *params_at, const char *member)
-{
-    size_t above = strlen(params_at), size = strlen(member) + 1;
-
-    if (above + size > PLACE_SIZE)
-        return NULL; /* nowhere: every call with it is refused */
-    memcpy(at, params_at, above);
-    memcpy(at + above, member, size);
-    return at;
-}
-
 /* The rank that prefill named, if it is one; else the same hash as for prefill. */
 static uint64_t decode_rank(const struct kv_nixl *self, coord_request *request, coord_document *body,
                             const char *params_at)
@@ -115,7 +103,7 @@ static uint64_t decode_rank(const struct kv_nixl *self, coord_request *request, 
     uint64_t rank = 0;
     char at[PLACE_SIZE];
 
-    if (coord_document_get_count(body, place(at, params_at, "/remote_dp_rank"), &rank) == COORD_OK &&
+    if (coord_document_get_count(body, place_of_member(at, params_at, "/remote_dp_rank"), &rank) == COORD_OK &&
         rank < self->dp_size)
         return rank;
     return hashed_rank(self, coord_request_id(request));
@@ -124,12 +112,12 @@ static uint64_t decode_rank(const struct kv_nixl *self, coord_request *request, 
 static coord_status set_flags(coord_document *body, const char *params_at, bool fetches)
 {
     char at[PLACE_SIZE];
-    coord_status status =
-        coord_document_set(body, place(at, params_at, "/do_remote_decode"), (coord_slice)COORD_SLICE("false"));
+    coord_status status = coord_document_set(body, place_of_member(at, params_at, "/do_remote_decode"),
+                                             (coord_slice)COORD_SLICE("false"));
 
     if (status != COORD_OK)
         return status;
-    return coord_document_set(body, place(at, params_at, "/do_remote_prefill"),
+    return coord_document_set(body, place_of_member(at, params_at, "/do_remote_prefill"),
                               coord_slice_of(fetches ? "true" : "false"));
 }
 
@@ -137,7 +125,7 @@ static coord_status set_flags(coord_document *body, const char *params_at, bool 
 static bool names_blocks(coord_document *body, const char *params_at)
 {
     char at[PLACE_SIZE];
-    int32_t type = coord_document_type(body, place(at, params_at, "/remote_block_ids"));
+    int32_t type = coord_document_type(body, place_of_member(at, params_at, "/remote_block_ids"));
 
     if (type == COORD_JSON_ARRAY)
         return coord_document_count(body, at) > 0;
