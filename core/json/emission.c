@@ -119,7 +119,11 @@ bool json_value_joined(const struct json_value *value, coord_slice *joined)
     struct json_node *node = value->node;
     char *to;
 
-    if (node && node->joined) {
+    if (!node) {
+        *joined = (coord_slice){value->text->bytes.data + value->span.begin, value->span.end - value->span.begin};
+        return true;
+    }
+    if (node->joined) {
         *joined = node->joined->bytes;
         return true;
     }
