@@ -63,6 +63,12 @@ static void place_item(struct json_place *place, const struct json_node *node, c
     }
 }
 
+/* False for nearly all that do not: a look at the name's size. */
+static bool may_hold(const struct json_item *item, coord_slice name)
+{
+    return is_run(item) || item->name == name.size || item->name == JSON_ESCAPED;
+}
+
 /* Whether the only member of an item that is no run goes by that name. */
 static bool item_is(const struct json_node *node, const struct json_item *item, coord_slice name)
 {
@@ -111,7 +117,8 @@ size_t json_value_find(const struct json_value *value, coord_slice name, struct 
         return matches;
     }
     for (size_t i = 0; i < node->count; i++)
-        matches += find_in_item(node, i, name, matches ? &later : place);
+        if (may_hold(&node->items[i], name))
+            matches += find_in_item(node, i, name, matches ? &later : place);
     return matches;
 }
 
