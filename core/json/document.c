@@ -33,7 +33,7 @@ static coord_document *lay_over(struct json_text *text, const struct json_error 
 coord_document *coord_document_parse_new(coord_slice text, size_t *offset, const char **reason)
 {
     struct json_error error = {0};
-    struct json_text *received = json_text_new(text, JSON_MAX_DEPTH, false, &error);
+    struct json_text *received = json_text_new(text, &error);
     coord_document *document = lay_over(received, &error, offset, reason);
 
     if (!document)
@@ -62,10 +62,7 @@ coord_document *coord_document_clone_new(const coord_document *document)
     if (!clone)
         return NULL;
     *clone = (coord_document){.magic = DOCUMENT_MAGIC};
-    if (!json_value_clone(&document->root, &clone->root)) {
-        free(clone);
-        return NULL;
-    }
+    json_value_clone(&document->root, &clone->root);
     clone->received = json_text_ref(document->received);
     return clone;
 }
@@ -99,14 +96,14 @@ coord_status document_child(const struct json_value *value, coord_slice token, s
     }
 }
 
-coord_status document_descend(struct json_pointer *pointer, size_t levels, struct json_value *value)
+coord_status document_descend(struct json_pointer *walk, size_t levels, struct json_value *value)
 {
     coord_status status = COORD_OK;
     struct json_place place;
     coord_slice token;
 
-    for (; levels > 0 && status == COORD_OK; levels--) {
-        status = json_pointer_next(pointer, &token);
+    for (; levels > 0 && status == COORD_OK && json_pointer_more(walk); levels--) {
+        status = json_pointer_next(walk, &token);
         if (status == COORD_OK)
             status = document_child(value, token, &place);
         if (status == COORD_OK)
@@ -117,14 +114,14 @@ coord_status document_descend(struct json_pointer *pointer, size_t levels, struc
 
 coord_status document_find(const coord_document *document, const char *pointer, struct json_value *value)
 {
-    struct json_pointer walk = {.rest = pointer};
+    struct json_pointer walk;
     coord_status status;
 
     assert(document->magic == DOCUMENT_MAGIC);
-    if (!json_pointer_valid(pointer))
+    if (!json_pointer_open(&walk, pointer))
         return COORD_INVALID;
     *value = document->root;
-    status = document_descend(&walk, json_pointer_depth(pointer), value);
+    status = document_descend(&walk, SIZE_MAX, value);
     json_pointer_release(&walk);
     return status;
 }
@@ -194,12 +191,16 @@ coord_status coord_document_get_count(coord_document *document, const char *poin
     return COORD_OK;
 }
 
-/* As document_find, but the same container as in the call before need not be searched again. */
+/* As document_find, but the same container as in the call before need not be searched again; the root needs no search. */
 static coord_status find_walked(coord_document *document, const char *pointer, struct json_value *value)
 {
     struct buffer *last = &document->walked_pointer;
     coord_status status;
 
+    if (pointer && *pointer == '\0') {
+        *value = document->root;
+        return COORD_OK;
+    }
     if (pointer && last->size > 0 && strcmp(pointer, last->data) == 0) {
         *value = document->walked;
         return COORD_OK;
@@ -227,7 +228,8 @@ coord_status coord_document_next(coord_document *document, const char *pointer, 
     if (json_value_type(&value) < COORD_JSON_ARRAY)
         return COORD_MISTYPED;
     if (!json_value_element(&value, *cursor, &place)) {
-        buffer_release(&document->walked_pointer);
+        if (*pointer != '\0')
+            buffer_release(&document->walked_pointer);
         return COORD_END;
     }
     if (key && place.key.begin < place.key.end && !json_text_unescaped(place.key_text, place.key, &name))

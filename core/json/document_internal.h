@@ -21,6 +21,7 @@ struct coord_document {
     size_t edits; /* counts them, so that others can tell quickly that nothing changed */
     char *joined; /* the whole text, cached by document_text.c until the next edit */
     size_t joined_size;
+    size_t pieces, size;          /* of the text, likewise; 0: not counted, as no text is empty */
     struct buffer walked_pointer; /* what coord_document_next found last, until the next edit; empty: nothing */
     struct json_value walked;
 };
@@ -28,8 +29,8 @@ struct coord_document {
 /* What a token names in the container `value`. COORD_OK, COORD_ABSENT, COORD_REPEATED. */
 coord_status document_child(const struct json_value *value, coord_slice token, struct json_place *place);
 
-/* Goes down from `value` as far as `levels` tokens lead. As document_child, and COORD_NO_MEMORY. */
-coord_status document_descend(struct json_pointer *pointer, size_t levels, struct json_value *value);
+/* Goes down from `value` as far as the next `levels` tokens lead, or all that are left. As document_child, and COORD_NO_MEMORY. */
+coord_status document_descend(struct json_pointer *walk, size_t levels, struct json_value *value);
 
 /* The value at `pointer`, borrowed. As document_descend, and COORD_INVALID (no pointer). */
 coord_status document_find(const coord_document *document, const char *pointer, struct json_value *value);

@@ -59,7 +59,7 @@ static void collect(void *context, const struct json_text *text, coord_slice byt
     collection->last_edited = edited;
 }
 
-static void collect_all(const coord_document *document, struct collection *collection)
+static void collect_all(coord_document *document, struct collection *collection)
 {
     assert(document->magic == DOCUMENT_MAGIC);
     collection->received = document->received;
@@ -67,22 +67,34 @@ static void collect_all(const coord_document *document, struct collection *colle
     json_value_emit(&document->root, collect, collection);
     collect(collection, document->received, behind(document));
     store(collection);
+    document->pieces = collection->count;
+    document->size = collection->size;
+}
+
+/* Counts pieces and bytes, unless it was done since the last edit. */
+static void count(coord_document *document)
+{
+    struct collection collection = {.max = 0};
+
+    if (document->pieces == 0)
+        collect_all(document, &collection);
 }
 
 size_t coord_document_size(coord_document *document)
 {
-    struct collection collection = {.max = 0};
-
-    collect_all(document, &collection);
-    return collection.size;
+    count(document);
+    return document->size;
 }
 
 size_t coord_document_pieces(coord_document *document, coord_slice *pieces, bool *edited, size_t max)
 {
     struct collection collection = {.pieces = pieces, .edited = edited, .max = pieces ? max : 0};
 
-    collect_all(document, &collection);
-    return collection.count;
+    if (collection.max == 0)
+        count(document);
+    else
+        collect_all(document, &collection);
+    return document->pieces;
 }
 
 static void append(void *context, const struct json_text *text, coord_slice bytes)

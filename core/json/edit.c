@@ -20,9 +20,12 @@
  */
 static struct json_node *open_way(coord_document *document, const char *pointer, size_t levels)
 {
-    struct json_pointer walk = {.rest = pointer};
     struct json_node *node = json_value_open(&document->root, NULL);
+    struct json_pointer walk;
 
+    document->walked_pointer.size = 0; /* the tree may be another now */
+    if (levels == 0 || !json_pointer_open(&walk, pointer))
+        return node;
     for (; node && levels > 0; levels--) {
         struct json_value value = {node->text, node->span, node};
         struct json_place place;
@@ -44,6 +47,7 @@ static void changed(coord_document *document, struct json_node *node)
     document->edits++;
     free(document->joined);
     document->joined = NULL;
+    document->pieces = 0;
     document->walked_pointer.size = 0;
 }
 
@@ -55,34 +59,30 @@ static coord_status replace_root(coord_document *document, struct json_text *tex
     return COORD_OK;
 }
 
-/* `,"name":` */
-static struct json_text *key_piece(coord_slice name)
-{
-    struct buffer buffer = {0};
-    struct json_text *piece = NULL;
-
-    if (buffer_append(&buffer, ",", 1) && json_append_quoted(&buffer, name) && buffer_append(&buffer, ":", 1))
-        piece = json_text_piece_new(buffer_slice(&buffer));
-    buffer_release(&buffer);
-    return piece;
-}
-
 /* Where an edit goes: the container, and the last token. */
 struct target {
     struct json_pointer walk;
-    size_t levels; /* tokens above the last one */
+    size_t depth; /* tokens in all */
     struct json_value above;
     coord_slice token;
 };
 
-/* Finds the container above what `pointer` (not empty) names. */
-static coord_status aim(const coord_document *document, const char *pointer, struct target *target)
+/* COORD_OK, COORD_INVALID. */
+static coord_status take_aim(const coord_document *document, const char *pointer, struct target *target)
 {
-    coord_status status;
+    assert(document->magic == DOCUMENT_MAGIC);
+    if (!json_pointer_open(&target->walk, pointer))
+        return COORD_INVALID;
+    target->depth = json_pointer_depth(&target->walk);
+    target->above = document->root;
+    return COORD_OK;
+}
 
-    *target =
-        (struct target){.walk = {.rest = pointer}, .levels = json_pointer_depth(pointer) - 1, .above = document->root};
-    status = document_descend(&target->walk, target->levels, &target->above);
+/* Finds the container above the place, which is not the root. */
+static coord_status aim(struct target *target)
+{
+    coord_status status = document_descend(&target->walk, target->depth - 1, &target->above);
+
     return status == COORD_OK ? json_pointer_next(&target->walk, &target->token) : status;
 }
 
@@ -105,12 +105,36 @@ static coord_status may_add(const struct target *target)
     }
 }
 
-/* Puts `text` there and takes it over if that goes well. */
-static coord_status put(coord_document *document, const char *pointer, const struct target *target,
-                        struct json_text *text)
+/* What is put somewhere: a value of which a text is to be made, or a text to be shared. */
+struct source {
+    struct json_draft *draft; /* NULL: `text` */
+    struct json_text *text;
+};
+
+/* The text of the value, and that of its key where it is to be added to an object; each a reference of its own. False when memory is short. */
+static bool make_texts(const struct source *source, bool with_key, coord_slice name, struct json_text **text,
+                       struct json_text **key)
 {
-    bool object = json_value_type(&target->above) == COORD_JSON_OBJECT;
-    struct json_text *key = NULL;
+    *key = NULL;
+    if (source->draft) {
+        *text = with_key ? json_draft_member_new(source->draft, name) : json_draft_text_new(source->draft);
+        if (*text && with_key)
+            *key = json_text_ref(*text);
+        return *text != NULL;
+    }
+    if (with_key)
+        *key = json_text_key_new(name);
+    if (with_key && !*key)
+        return false;
+    *text = json_text_ref(source->text);
+    return true;
+}
+
+/* Puts it at the place that was aimed at. */
+static coord_status put(coord_document *document, const char *pointer, const struct target *target,
+                        const struct source *source)
+{
+    struct json_text *text, *key;
     struct json_place place;
     coord_status status = document_child(&target->above, target->token, &place);
     bool add = status == COORD_ABSENT;
@@ -120,18 +144,16 @@ static coord_status put(coord_document *document, const char *pointer, const str
         status = may_add(target);
     if (status != COORD_OK)
         return status;
-    if (add && object) {
-        key = key_piece(target->token);
-        if (!key)
-            return COORD_NO_MEMORY;
-    }
-    node = open_way(document, pointer, target->levels);
+    if (!make_texts(source, add && json_value_type(&target->above) == COORD_JSON_OBJECT, target->token, &text, &key))
+        return COORD_NO_MEMORY;
+    node = open_way(document, pointer, target->depth - 1);
     if (!node || !json_node_reserve(node, 2)) {
         json_text_unref(key);
+        json_text_unref(text);
         return COORD_NO_MEMORY;
     }
     if (add) {
-        json_node_insert(node, NULL, key, text);
+        json_node_insert(node, NULL, key, key == text ? text->root.begin : key ? key->bytes.size : 0, text);
     } else {
         struct json_item *item = json_node_isolate(node, &place);
 
@@ -142,62 +164,57 @@ static coord_status put(coord_document *document, const char *pointer, const str
     return COORD_OK;
 }
 
-/* `json` as a text that may stand `depth` levels down. */
-static coord_status make_text(coord_slice json, size_t depth, struct json_text **text)
+/* `json` as a draft of a value that may stand `depth` levels down. */
+static coord_status scan(struct json_draft *draft, coord_slice json, size_t depth)
 {
     struct json_error error = {0};
 
     if (depth > JSON_MAX_DEPTH)
         return COORD_INVALID;
-    *text = json_text_new(json, JSON_MAX_DEPTH - depth, true, &error);
-    if (*text)
+    if (json_draft_scan(draft, json, JSON_MAX_DEPTH - depth, &error))
         return COORD_OK;
     return error.memory ? COORD_NO_MEMORY : COORD_INVALID;
 }
 
-/* Puts `text` at `pointer` (valid) and takes it over if that goes well. */
-static coord_status set_text(coord_document *document, const char *pointer, struct json_text *text)
+static coord_status set(coord_document *document, const char *pointer, struct target *target,
+                        const struct source *source)
 {
-    struct target target;
+    struct json_text *text, *key;
     coord_status status;
 
-    if (*pointer == '\0')
-        return replace_root(document, text);
-    status = aim(document, pointer, &target);
+    if (target->depth == 0)
+        return make_texts(source, false, (coord_slice){0}, &text, &key) ? replace_root(document, text)
+                                                                        : COORD_NO_MEMORY;
+    status = aim(target);
     if (status == COORD_OK)
-        status = put(document, pointer, &target, text);
-    json_pointer_release(&target.walk);
+        status = put(document, pointer, target, source);
+    json_pointer_release(&target->walk);
     return status;
 }
 
 coord_status coord_document_set(coord_document *document, const char *pointer, coord_slice json)
 {
-    struct json_text *text;
-    coord_status status;
+    struct target target;
+    struct json_draft draft;
+    coord_status status = take_aim(document, pointer, &target);
 
-    assert(document->magic == DOCUMENT_MAGIC);
-    if (!json_pointer_valid(pointer))
-        return COORD_INVALID;
-    status = make_text(json, json_pointer_depth(pointer), &text);
+    if (status == COORD_OK)
+        status = scan(&draft, json, target.depth);
     if (status != COORD_OK)
         return status;
-    status = set_text(document, pointer, text);
-    if (status != COORD_OK)
-        json_text_unref(text);
+    status = set(document, pointer, &target, &(struct source){.draft = &draft});
+    json_draft_release(&draft);
     return status;
 }
 
 coord_status document_set_flat(coord_document *document, const char *pointer, struct json_text *text)
 {
-    coord_status status;
+    struct target target;
+    coord_status status = take_aim(document, pointer, &target);
 
-    assert(document->magic == DOCUMENT_MAGIC);
-    if (!json_pointer_valid(pointer) || json_pointer_depth(pointer) >= JSON_MAX_DEPTH)
+    if (status != COORD_OK || target.depth >= JSON_MAX_DEPTH)
         return COORD_INVALID;
-    status = set_text(document, pointer, json_text_ref(text));
-    if (status != COORD_OK)
-        json_text_unref(text);
-    return status;
+    return set(document, pointer, &target, &(struct source){.text = text});
 }
 
 coord_status coord_document_set_string(coord_document *document, const char *pointer, coord_slice text)
@@ -221,12 +238,22 @@ coord_status coord_document_set_int(coord_document *document, const char *pointe
     return coord_document_set(document, pointer, coord_slice_of(text));
 }
 
+/* Tokens of a valid pointer. */
+static size_t depth_of(const char *pointer)
+{
+    struct json_pointer walk;
+
+    return json_pointer_open(&walk, pointer) ? json_pointer_depth(&walk) : 0;
+}
+
 coord_status coord_document_insert(coord_document *document, const char *pointer, size_t index, coord_slice json)
 {
     struct json_value array;
+    struct json_draft draft;
     struct json_text *text;
     struct json_place place;
     coord_status status = document_find(document, pointer, &array);
+    size_t depth = status == COORD_OK ? depth_of(pointer) : 0;
     bool inside;
     struct json_node *node;
 
@@ -237,15 +264,19 @@ coord_status coord_document_insert(coord_document *document, const char *pointer
     inside = json_value_element(&array, index, &place);
     if (!inside && index != json_value_count(&array))
         return COORD_ABSENT;
-    status = make_text(json, json_pointer_depth(pointer) + 1, &text);
+    status = scan(&draft, json, depth + 1);
     if (status != COORD_OK)
         return status;
-    node = open_way(document, pointer, json_pointer_depth(pointer));
+    text = json_draft_text_new(&draft);
+    json_draft_release(&draft);
+    if (!text)
+        return COORD_NO_MEMORY;
+    node = open_way(document, pointer, depth);
     if (!node || !json_node_reserve(node, 2)) {
         json_text_unref(text);
         return COORD_NO_MEMORY;
     }
-    json_node_insert(node, inside ? &place : NULL, NULL, text);
+    json_node_insert(node, inside ? &place : NULL, NULL, 0, text);
     changed(document, node);
     return COORD_OK;
 }
@@ -255,18 +286,17 @@ coord_status coord_document_remove(coord_document *document, const char *pointer
     struct target target;
     struct json_place place;
     struct json_node *node;
-    coord_status status;
+    coord_status status = take_aim(document, pointer, &target);
 
-    assert(document->magic == DOCUMENT_MAGIC);
-    if (!json_pointer_valid(pointer) || *pointer == '\0')
+    if (status != COORD_OK || target.depth == 0)
         return COORD_INVALID;
-    status = aim(document, pointer, &target);
+    status = aim(&target);
     if (status == COORD_OK)
         status = document_child(&target.above, target.token, &place);
     json_pointer_release(&target.walk);
     if (status != COORD_OK)
         return status == COORD_ABSENT ? COORD_OK : status;
-    node = open_way(document, pointer, target.levels);
+    node = open_way(document, pointer, target.depth - 1);
     if (!node || !json_node_reserve(node, 2))
         return COORD_NO_MEMORY;
     json_node_isolate(node, &place);
@@ -289,7 +319,7 @@ coord_status coord_document_remove_all(coord_document *document, const char *poi
         *removed = 0;
     if (matches == 0)
         return status == COORD_ABSENT ? COORD_OK : status;
-    node = open_way(document, pointer, json_pointer_depth(pointer));
+    node = open_way(document, pointer, depth_of(pointer));
     if (!node || !json_node_remove_all(node, name))
         return COORD_NO_MEMORY;
     changed(document, node);
@@ -331,7 +361,7 @@ coord_status document_remove_where(coord_document *document, const char *pointer
         return COORD_NO_MEMORY;
     status = mark(document, pointer, goes, context, marked, &count);
     if (status == COORD_OK && count > 0) {
-        node = open_way(document, pointer, json_pointer_depth(pointer));
+        node = open_way(document, pointer, depth_of(pointer));
         if (!node || !json_node_remove_marked(node, marked))
             status = COORD_NO_MEMORY;
         else

@@ -7,8 +7,6 @@
  */
 #include "overlay.h"
 
-#include <stdlib.h>
-
 struct emission {
     json_emit_fn *emit;
     void *context;
@@ -50,7 +48,7 @@ static void emit_base(const struct emission *emission, struct json_node *node, c
 static void emit_added(const struct emission *emission, const struct json_node *node, const struct json_item *item)
 {
     if (item->key)
-        emit_span(emission, item->key, node->walk.any ? 0 : 1, item->key->bytes.size);
+        emit_span(emission, item->key, node->walk.any ? 0 : 1, item->value_begin);
     else if (node->walk.any)
         emit_comma(emission);
 }
@@ -121,8 +119,12 @@ bool json_value_joined(const struct json_value *value, coord_slice *joined)
     struct json_node *node = value->node;
     char *to;
 
-    if (node && node->joined) {
-        *joined = (coord_slice){node->joined, node->joined_size};
+    if (!node) {
+        *joined = (coord_slice){value->text->bytes.data + value->span.begin, value->span.end - value->span.begin};
+        return true;
+    }
+    if (node->joined) {
+        *joined = node->joined->bytes;
         return true;
     }
     json_value_emit(value, measure, &extent);
@@ -130,12 +132,10 @@ bool json_value_joined(const struct json_value *value, coord_slice *joined)
         *joined = (coord_slice){extent.begin, extent.size};
         return true;
     }
-    to = malloc(extent.size);
-    if (!to)
+    node->joined = json_text_room_new(extent.size, &to);
+    if (!node->joined)
         return false;
-    node->joined = to;
-    node->joined_size = extent.size;
-    *joined = (coord_slice){to, extent.size};
+    *joined = node->joined->bytes;
     json_value_emit(value, append, &to);
     return true;
 }

@@ -26,11 +26,24 @@ size_t json_value_count(const struct json_value *value)
     return count;
 }
 
+/* The name of a key with its quotes, as an item has it. */
+static size_t name_of(coord_slice key)
+{
+    return key.size > 0 && memchr(key.data, '\\', key.size) ? JSON_ESCAPED : key.size - 2;
+}
+
 static void place_in_text(struct json_place *place, struct json_text *text, const struct json_member *member)
 {
     place->key_text = text;
     place->key = member->key;
     place->value = (struct json_value){text, member->value, NULL};
+}
+
+static void place_in_run(struct json_place *place, struct json_text *text, size_t item, const struct json_found *found)
+{
+    place->item = item;
+    place->within = found->ordinal;
+    place_in_text(place, text, &found->member);
 }
 
 /* The only member of an item that is no run. */
@@ -43,31 +56,48 @@ static void place_item(struct json_place *place, const struct json_node *node, c
     place->key = (struct json_span){item->base.begin, item->base.begin};
     if (item->key) {
         place->key_text = item->key;
-        place->key = (struct json_span){1, item->key->bytes.size - 1};
+        place->key = (struct json_span){1, item->value_begin - 1};
     } else if (object) {
-        place->key.end = json_skip_value(node->text->bytes, item->base.begin);
+        place->key.end = item->name == JSON_ESCAPED ? json_skip_value(node->text->bytes, item->base.begin)
+                                                    : item->base.begin + item->name + 2;
     }
+}
+
+/* False for nearly all that do not: a look at the name's size. */
+static bool may_hold(const struct json_item *item, coord_slice name)
+{
+    return is_run(item) || item->name == name.size || item->name == JSON_ESCAPED;
+}
+
+/* Whether the only member of an item that is no run goes by that name. */
+static bool item_is(const struct json_node *node, const struct json_item *item, coord_slice name)
+{
+    coord_slice text = item->key ? item->key->bytes : node->text->bytes;
+    size_t at = item->key ? 1 : item->base.begin;
+
+    if (item->name == JSON_ESCAPED)
+        return json_key_at_is(text, at, name);
+    return item->name == name.size && memcmp(text.data + at + 1, name.data, name.size) == 0;
 }
 
 static size_t find_in_item(const struct json_node *node, size_t i, coord_slice name, struct json_place *place)
 {
     const struct json_item *item = &node->items[i];
     struct json_found found;
+    size_t matches;
 
-    if (is_run(item)) {
-        found = json_text_find(node->text, item->base.begin, item->count, name);
-        if (found.matches > 0) {
-            *place = (struct json_place){.item = i, .within = found.ordinal};
-            place_in_text(place, node->text, &found.member);
-        }
-        return found.matches;
+    if (!is_run(item)) {
+        if (!item_is(node, item, name))
+            return 0;
+        place->item = i;
+        place->within = 0;
+        place_item(place, node, item);
+        return 1;
     }
-    if (item->key ? !json_key_at_is(item->key->bytes, 1, name)
-                  : !json_key_at_is(node->text->bytes, item->base.begin, name))
-        return 0;
-    *place = (struct json_place){.item = i};
-    place_item(place, node, item);
-    return 1;
+    matches = json_text_find(node->text, item->base.begin, item->count, name, &found);
+    if (matches > 0)
+        place_in_run(place, node->text, i, &found);
+    return matches;
 }
 
 size_t json_value_find(const struct json_value *value, coord_slice name, struct json_place *place)
@@ -78,16 +108,17 @@ size_t json_value_find(const struct json_value *value, coord_slice name, struct 
 
     if (!node) {
         size_t first = json_text_first(value->text, value->span.begin);
-        struct json_found found = {.matches = 0};
+        struct json_found found;
 
         if (first != 0)
-            found = json_text_find(value->text, first, SIZE_MAX, name);
-        *place = (struct json_place){.item = 0, .within = found.ordinal};
-        place_in_text(place, value->text, &found.member);
-        return found.matches;
+            matches = json_text_find(value->text, first, SIZE_MAX, name, &found);
+        if (matches > 0)
+            place_in_run(place, value->text, 0, &found);
+        return matches;
     }
     for (size_t i = 0; i < node->count; i++)
-        matches += find_in_item(node, i, name, matches ? &later : place);
+        if (may_hold(&node->items[i], name))
+            matches += find_in_item(node, i, name, matches ? &later : place);
     return matches;
 }
 
@@ -134,10 +165,16 @@ static void release_item(struct json_item *item)
     json_text_unref(item->value.text);
 }
 
+static void free_items(struct json_node *node)
+{
+    if (node->items != node->few)
+        free(node->items);
+}
+
 static void free_node(struct json_node *node)
 {
-    free(node->joined);
-    free(node->items);
+    json_text_unref(node->joined);
+    free_items(node);
     free(node);
 }
 
@@ -167,21 +204,41 @@ static void free_tree(struct json_node *root)
 
 void json_value_release(struct json_value *value)
 {
-    free_tree(value->node);
+    if (value->node && value->node->sharers > 0)
+        value->node->sharers--;
+    else
+        free_tree(value->node);
     json_text_unref(value->text);
     *value = (struct json_value){0};
+}
+
+/* A node without items. What is in `few` is nothing yet. */
+static struct json_node *make_node(struct json_text *text, struct json_span span, struct json_node *parent)
+{
+    struct json_node *node = malloc(sizeof *node);
+
+    if (!node)
+        return NULL;
+    memset(node, 0, offsetof(struct json_node, few));
+    node->text = text;
+    node->span = span;
+    node->parent = parent;
+    node->items = node->few;
+    node->capacity = JSON_FEW_ITEMS;
+    return node;
 }
 
 /* A copy whose items have no nodes yet. */
 static struct json_node *copy_node(const struct json_node *node, struct json_node *parent)
 {
-    struct json_node *copy = malloc(sizeof *copy);
+    struct json_node *copy = make_node(node->text, node->span, parent);
 
     if (!copy)
         return NULL;
-    *copy = (struct json_node){
-        .text = node->text, .span = node->span, .first = node->first, .last_end = node->last_end, .parent = parent};
-    if (!json_node_reserve(copy, node->count)) {
+    copy->first = node->first;
+    copy->last_end = node->last_end;
+    copy->joined = node->joined ? json_text_ref(node->joined) : NULL;
+    if (!json_node_reserve(copy, node->count + 2)) { /* it is to be edited */
         free_node(copy);
         return NULL;
     }
@@ -230,17 +287,23 @@ static struct json_node *copy_tree(const struct json_node *from)
     return root;
 }
 
-bool json_value_clone(const struct json_value *value, struct json_value *copy)
+void json_value_clone(const struct json_value *value, struct json_value *copy)
 {
-    struct json_node *node = NULL;
+    *copy = (struct json_value){json_text_ref(value->text), value->span, value->node};
+    if (copy->node)
+        copy->node->sharers++;
+}
 
-    if (value->node) {
-        node = copy_tree(value->node);
-        if (!node)
-            return false;
-    }
-    *copy = (struct json_value){json_text_ref(value->text), value->span, node};
-    return true;
+/* Gives the value a copy of the node that it shares. */
+static struct json_node *part(struct json_value *value)
+{
+    struct json_node *own = copy_tree(value->node);
+
+    if (!own)
+        return NULL;
+    value->node->sharers--;
+    value->node = own;
+    return own;
 }
 
 /* Where the last member of the container ends: what stands before the closing bracket, but white space. */
@@ -255,21 +318,17 @@ static size_t end_of_last(const struct json_text *text, struct json_span span)
 
 struct json_node *json_value_open(struct json_value *value, struct json_node *parent)
 {
-    size_t first = json_text_first(value->text, value->span.begin);
     struct json_node *node = value->node;
+    size_t first;
 
     if (node)
-        return node;
-    node = malloc(sizeof *node);
+        return node->sharers > 0 ? part(value) : node;
+    node = make_node(value->text, value->span, parent);
     if (!node)
         return NULL;
-    *node = (struct json_node){.text = value->text, .span = value->span, .parent = parent};
+    first = json_text_first(value->text, value->span.begin);
     node->first = node->last_end = value->span.begin + 1;
     if (first != 0) {
-        if (!json_node_reserve(node, 1)) {
-            free_node(node);
-            return NULL;
-        }
         node->first = first;
         node->last_end = end_of_last(value->text, value->span);
         node->items[node->count++] = (struct json_item){.base = {node->first, node->last_end},
@@ -289,9 +348,11 @@ bool json_node_reserve(struct json_node *node, size_t more)
     if (more > SIZE_MAX / sizeof *items / 4 - node->count)
         return false;
     capacity = 2 * node->capacity > node->count + more ? 2 * node->capacity : node->count + more;
-    items = realloc(node->items, capacity * sizeof *items);
+    items = realloc(node->items == node->few ? NULL : node->items, capacity * sizeof *items);
     if (!items)
         return false;
+    if (node->items == node->few)
+        memcpy(items, node->few, node->count * sizeof *items);
     node->items = items;
     node->capacity = capacity;
     return true;
@@ -331,7 +392,7 @@ static void cut(struct json_node *node, size_t i, size_t within)
 struct json_item *json_node_isolate(struct json_node *node, struct json_place *place)
 {
     struct json_item *item = &node->items[place->item];
-    struct json_member member;
+    struct json_span key = place->key;
 
     if (!is_run(item))
         return item;
@@ -341,13 +402,13 @@ struct json_item *json_node_isolate(struct json_node *node, struct json_place *p
         cut(node, place->item++, place->within);
     place->within = 0;
     item = &node->items[place->item];
-    member = json_member_at(node->text->bytes, is_object(node->text, node->span.begin), item->base.begin);
-    item->value_begin = member.value.begin;
-    item->value = (struct json_value){json_text_ref(node->text), member.value, NULL};
+    item->value_begin = place->value.span.begin;
+    item->value = (struct json_value){json_text_ref(node->text), place->value.span, NULL};
+    item->name = name_of((coord_slice){node->text->bytes.data + key.begin, key.end - key.begin});
     return item;
 }
 
-void json_node_insert(struct json_node *node, const struct json_place *place, struct json_text *key,
+void json_node_insert(struct json_node *node, const struct json_place *place, struct json_text *key, size_t key_size,
                       struct json_text *text)
 {
     size_t at = place ? place->item : node->count;
@@ -358,7 +419,9 @@ void json_node_insert(struct json_node *node, const struct json_place *place, st
         at++;
     }
     item = make_room(node, at);
-    *item = (struct json_item){.count = 1, .value = {text, text->root, NULL}, .key = key};
+    *item = (struct json_item){.count = 1, .value_begin = key_size, .value = {text, text->root, NULL}, .key = key};
+    if (key)
+        item->name = name_of((coord_slice){key->bytes.data + 1, key_size - 2});
 }
 
 void json_node_remove(struct json_node *node, size_t item)
@@ -429,7 +492,7 @@ static bool thin(struct json_node *node, const struct removal *removal, size_t m
         }
         ordinal += members;
     }
-    free(node->items);
+    free_items(node);
     node->items = items;
     node->capacity = node->count + most + 1;
     node->count = count;
@@ -459,7 +522,7 @@ bool json_node_remove_marked(struct json_node *node, const bool *marked)
 void json_node_changed(struct json_node *node)
 {
     for (; node; node = node->parent) {
-        free(node->joined);
+        json_text_unref(node->joined);
         node->joined = NULL;
     }
 }

@@ -7,7 +7,8 @@
  *
  * Invariants: the runs and members of a node lie in its text in the order of the items; a node without edits reads as the
  * bytes that it covers. Nothing here recurses, so depth costs no stack.
- * Ownership: a value holds a reference to its text and owns its node; a node owns its items. Thread: one, see text.h.
+ * Ownership: a value holds a reference to its text and owns its node; a node owns its items. A cloned value shares the node with the one it was
+ * made from until either is edited, which copies it first. Thread: one, see text.h.
  */
 #ifndef JSON_OVERLAY_H
 #define JSON_OVERLAY_H
@@ -15,6 +16,8 @@
 #include "json/text.h"
 
 struct json_node;
+
+enum { JSON_FEW_ITEMS = 4 };
 
 struct json_value {
     struct json_text *text;
@@ -25,7 +28,7 @@ struct json_value {
 /*
  * run:    base covers `count` members; value.text is NULL
  * member: base covers one member, value_begin tells where its value stood; `value` is what it is now
- * added:  base is empty; `key` is `,"name":` in objects and NULL in arrays
+ * added:  base is empty; `key` begins with `,"name":` in objects, up to value_begin, and is NULL in arrays
  */
 struct json_item {
     struct json_span base;
@@ -33,6 +36,7 @@ struct json_item {
     size_t value_begin;
     struct json_value value;
     struct json_text *key;
+    size_t name; /* of one that is no run: as json_entry has it */
 };
 
 struct json_node {
@@ -52,9 +56,10 @@ struct json_node {
         size_t item;
         size_t base_end; /* where the last item that stands in the text ended; 0: there was none */
         bool any;
-    } walk;       /* of whoever goes through the tree at the moment */
-    char *joined; /* what the container reads as, cached */
-    size_t joined_size;
+    } walk;                   /* of whoever goes through the tree at the moment */
+    size_t sharers;           /* values that have this node beyond the first; only roots are shared */
+    struct json_text *joined; /* what the container reads as, cached; a copy of the node holds it as well */
+    struct json_item few[JSON_FEW_ITEMS];
 };
 
 /* A member or element of a container, found. */
@@ -72,7 +77,7 @@ int32_t json_value_type(const struct json_value *value);
 /* Members or elements; 0 when it is no container. */
 size_t json_value_count(const struct json_value *value);
 
-/* How often the object `value` has the member `name`; `place` is the first. */
+/* How often the object `value` has the member `name`; `place` is the first, and not touched when there is none. */
 size_t json_value_find(const struct json_value *value, coord_slice name, struct json_place *place);
 
 /* Member or element `ordinal` of the container; false when there are not so many. */
@@ -81,10 +86,10 @@ bool json_value_element(const struct json_value *value, size_t ordinal, struct j
 /* Gives back what the value holds. */
 void json_value_release(struct json_value *value);
 
-/* Makes `copy` the same value; the texts are shared, the nodes copied. False, and nothing made, when memory is short. */
-bool json_value_clone(const struct json_value *value, struct json_value *copy);
+/* Makes `copy` the same value, which costs nothing until one of the two is edited. `value` is no part of another. */
+void json_value_clone(const struct json_value *value, struct json_value *copy);
 
-/* Makes sure that the container has a node, which changes nothing that reads. NULL when memory is short. */
+/* Makes sure that the container has a node of its own, which changes nothing that reads. NULL when memory is short. */
 struct json_node *json_value_open(struct json_value *value, struct json_node *parent);
 
 /* Makes room for `more` items; each call below that makes items needs up to two more. False when memory is short. */
@@ -93,8 +98,11 @@ bool json_node_reserve(struct json_node *node, size_t more);
 /* Makes what is at `place` an item of its own, which changes nothing that reads. The place then names that item. */
 struct json_item *json_node_isolate(struct json_node *node, struct json_place *place);
 
-/* Puts a new item in before `place` (NULL: at the end), taking `key` and the reference to `text` over. */
-void json_node_insert(struct json_node *node, const struct json_place *place, struct json_text *key,
+/*
+ * Puts a new item in before `place` (NULL: at the end), taking the references to `text` and `key` over. Of `key` (NULL in arrays) the first
+ * `key_size` bytes are `,"name":`.
+ */
+void json_node_insert(struct json_node *node, const struct json_place *place, struct json_text *key, size_t key_size,
                       struct json_text *text);
 
 /* Takes an isolated item out. */

@@ -1,22 +1,28 @@
 /* See pointer.h. */
 #include "json/pointer.h"
 
-bool json_pointer_valid(const char *pointer)
+bool json_pointer_open(struct json_pointer *walk, const char *pointer)
 {
-    if (!pointer || (*pointer != '\0' && *pointer != '/'))
+    size_t size = pointer ? strlen(pointer) : 0;
+
+    if (!pointer || (size > 0 && *pointer != '/'))
         return false;
+    *walk = (struct json_pointer){
+        .rest = pointer, .end = pointer + size, .escaped = size > 0 && memchr(pointer, '~', size)};
+    if (!walk->escaped)
+        return true;
     for (; *pointer; pointer++)
         if (*pointer == '~' && pointer[1] != '0' && pointer[1] != '1')
             return false;
     return true;
 }
 
-size_t json_pointer_depth(const char *pointer)
+size_t json_pointer_depth(const struct json_pointer *walk)
 {
     size_t depth = 0;
 
-    for (; *pointer; pointer++)
-        depth += *pointer == '/';
+    for (const char *at = walk->rest; at && at < walk->end; depth++)
+        at = memchr(at + 1, '/', (size_t)(walk->end - at - 1));
     return depth;
 }
 
@@ -35,20 +41,20 @@ static bool unescape(struct buffer *buffer, coord_slice token)
     return true;
 }
 
-coord_status json_pointer_next(struct json_pointer *pointer, coord_slice *token)
+coord_status json_pointer_next(struct json_pointer *walk, coord_slice *token)
 {
-    size_t size;
+    const char *begin = walk->rest + 1, *end;
 
-    if (!json_pointer_more(pointer))
+    if (!json_pointer_more(walk))
         return COORD_END;
-    size = strcspn(pointer->rest + 1, "/");
-    *token = (coord_slice){pointer->rest + 1, size};
-    pointer->rest += 1 + size;
-    if (size == 0 || !memchr(token->data, '~', size))
+    end = memchr(begin, '/', (size_t)(walk->end - begin));
+    walk->rest = end ? end : walk->end;
+    *token = (coord_slice){begin, (size_t)(walk->rest - begin)};
+    if (!walk->escaped || token->size == 0 || !memchr(begin, '~', token->size))
         return COORD_OK;
-    if (!unescape(&pointer->unescaped, *token))
+    if (!unescape(&walk->unescaped, *token))
         return COORD_NO_MEMORY;
-    *token = buffer_slice(&pointer->unescaped);
+    *token = buffer_slice(&walk->unescaped);
     return COORD_OK;
 }
 

@@ -6,28 +6,33 @@
 
 #include "runtime/buffer.h"
 
-/* A walk over the tokens. {.rest = pointer} stands before the first; json_pointer_release when done. */
+/* A walk over the tokens of a pointer. */
 struct json_pointer {
-    const char *rest;
+    const char *rest, *end;
+    bool escaped; /* a '~' stands in it */
     struct buffer unescaped;
 };
 
-/* True when `pointer` is one: empty, or each token begins with '/' and '~' is followed by 0 or 1. NULL is none. */
-bool json_pointer_valid(const char *pointer);
-
-/* Number of tokens of a valid pointer: how deep its place lies. */
-size_t json_pointer_depth(const char *pointer);
-
 /*
- * The next token, unescaped, valid until the next call. COORD_OK, COORD_END after the last, COORD_NO_MEMORY. The pointer must
- * be valid.
+ * Stands before the first token. False: `pointer` is none, which is empty, or each token begins with '/' and '~' is followed by 0 or 1.
+ * NULL is none. json_pointer_release when done.
  */
-coord_status json_pointer_next(struct json_pointer *pointer, coord_slice *token) COORD_MUST_CHECK;
+bool json_pointer_open(struct json_pointer *walk, const char *pointer);
+
+/* Number of tokens that are left: how deep the place lies below. */
+size_t json_pointer_depth(const struct json_pointer *walk);
+
+/* The next token, unescaped, valid until the next call. COORD_OK, COORD_END after the last, COORD_NO_MEMORY. */
+coord_status json_pointer_next(struct json_pointer *walk, coord_slice *token) COORD_MUST_CHECK;
 
 /* True when another token follows. */
-static inline bool json_pointer_more(const struct json_pointer *pointer) { return *pointer->rest != '\0'; }
+static inline bool json_pointer_more(const struct json_pointer *walk) { return walk->rest < walk->end; }
 
-static inline void json_pointer_release(struct json_pointer *pointer) { buffer_release(&pointer->unescaped); }
+static inline void json_pointer_release(struct json_pointer *walk)
+{
+    if (walk->unescaped.data)
+        buffer_release(&walk->unescaped);
+}
 
 /* The token as an array index; false when it is none (a sign, a leading zero, "-", too large). */
 bool json_pointer_index(coord_slice token, size_t *index);

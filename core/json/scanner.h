@@ -22,6 +22,7 @@ struct json_span {
 struct json_member {
     struct json_span key; /* with its quotes; begin = end for array elements */
     struct json_span value;
+    bool escaped; /* an escape stands in the key; only json_validate tells */
 };
 
 /* What was wrong, and at which byte. `reason` is a constant such as "control character in a string". */

@@ -96,7 +96,7 @@ static bool tell_added(struct walk *walk, struct frame *frame, const struct json
     struct json_span key = {0};
 
     if (item->key)
-        key = (struct json_span){1, item->key->bytes.size - 1};
+        key = (struct json_span){1, item->value_begin - 1};
     if (!point_at(walk, frame, item->key, key, frame->ordinal++))
         return false;
     tell(walk);

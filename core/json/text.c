@@ -1,69 +1,37 @@
 /* See text.h. */
 #include "json/text.h"
 
+#include "json/block.h"
+#include "json/quote.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
 enum { FIRST_CAPACITY = 8 };
 
-struct index {
-    struct json_entry *entries;
-    size_t count;
-    size_t capacity;
-    bool failed;
-};
-
 static bool note_member(void *context, const struct json_member *member)
 {
-    struct index *index = context;
+    struct json_draft *draft = context;
 
     if (member->key.end == 0) /* an element: arrays have fingers instead */
         return true;
-    if (index->count == index->capacity) {
-        size_t capacity = index->capacity ? 2 * index->capacity : FIRST_CAPACITY;
-        struct json_entry *entries = realloc(index->entries, capacity * sizeof *entries);
+    if (draft->indexed == draft->room) {
+        bool few = draft->index == draft->few;
+        struct json_entry *index = realloc(few ? NULL : draft->index, 2 * draft->room * sizeof *index);
 
-        if (!entries)
+        if (!index)
             return false;
-        index->entries = entries;
-        index->capacity = capacity;
+        if (few)
+            memcpy(index, draft->few, sizeof draft->few);
+        draft->index = index;
+        draft->room *= 2;
     }
-    index->entries[index->count++] =
-        (struct json_entry){(uint32_t)member->key.begin, (uint32_t)member->value.begin, (uint32_t)member->value.end};
+    draft->index[draft->indexed++] = (struct json_entry){
+        .key = (uint32_t)member->key.begin,
+        .name = member->escaped ? JSON_ESCAPED : (uint32_t)(member->key.end - member->key.begin - 2),
+        .value = (uint32_t)member->value.begin,
+        .end = (uint32_t)member->value.end};
     return true;
-}
-
-/* A text without bytes yet, with room for `room` of its own. */
-static struct json_text *make(size_t room)
-{
-    struct json_text *text = room < SIZE_MAX - sizeof *text ? malloc(sizeof *text + room) : NULL;
-
-    if (text)
-        *text = (struct json_text){.references = 1};
-    return text;
-}
-
-static struct json_text *copy(coord_slice bytes)
-{
-    struct json_text *text = bytes.size < SIZE_MAX ? make(bytes.size + 1) : NULL;
-
-    if (!text)
-        return NULL;
-    text->bytes = (coord_slice){text->data, bytes.size};
-    text->root.end = bytes.size;
-    if (bytes.size > 0)
-        memcpy(text->data, bytes.data, bytes.size);
-    text->data[bytes.size] = '\0'; /* for debuggers */
-    return text;
-}
-
-static struct json_text *adopt(coord_slice bytes)
-{
-    struct json_text *text = make(0);
-
-    if (text)
-        text->bytes = bytes;
-    return text;
 }
 
 static struct json_span without_space(coord_slice bytes)
@@ -75,50 +43,187 @@ static struct json_span without_space(coord_slice bytes)
     return root;
 }
 
-static struct json_text *validated(coord_slice bytes, size_t max_depth, struct json_text *(*hold)(coord_slice bytes),
-                                   struct json_error *error)
+bool json_draft_scan(struct json_draft *draft, coord_slice bytes, size_t max_depth, struct json_error *error)
 {
     bool small = bytes.size < UINT32_MAX;
-    struct index index = {0};
-    struct json_text *text = NULL;
 
-    if (!json_validate_within(bytes, max_depth, error, small ? note_member : NULL, &index))
-        goto out;
-    text = hold(bytes);
-    if (!text) {
-        *error = (struct json_error){0, "memory is short", true};
-        goto out;
+    draft->bytes = bytes;
+    draft->index = draft->few;
+    draft->indexed = 0;
+    draft->room = JSON_FEW_ENTRIES;
+    if (!json_validate_within(bytes, max_depth, error, small ? note_member : NULL, draft)) {
+        json_draft_release(draft);
+        return false;
     }
-    text->root = without_space(bytes);
-    text->index = index.entries;
-    text->indexed = index.count;
-    text->complete = small;
-    index.entries = NULL;
-out:
-    free(index.entries);
+    draft->root = without_space(bytes);
+    return true;
+}
+
+/* A text that has `entries` of the index and `room` bytes of its own. */
+static struct json_text *make(size_t entries, size_t room)
+{
+    size_t head = sizeof(struct json_text) + entries * sizeof(struct json_entry);
+    struct json_text *text = room < SIZE_MAX - head ? malloc(head + room) : NULL;
+
+    if (!text)
+        return NULL;
+    *text = (struct json_text){.references = 1, .index = text->own};
+    text->bytes = (coord_slice){(const char *)(text->own + entries), room};
     return text;
 }
 
-struct json_text *json_text_new(coord_slice bytes, size_t max_depth, bool trim, struct json_error *error)
+/*
+ * A text of the draft with `room` bytes to be filled, of which what was at `from` in the draft comes at `to`. The index is the text's from then
+ * on. One that cannot number all bytes is none.
+ */
+static struct json_text *make_indexed(struct json_draft *draft, size_t room, size_t from, size_t to)
 {
-    if (trim && bytes.size > 0) {
-        struct json_span root = without_space(bytes);
+    bool few = draft->index == draft->few;
+    struct json_text *text = make(few ? draft->indexed : 0, room);
+    uint32_t shift = (uint32_t)to - (uint32_t)from;
 
-        bytes = (coord_slice){bytes.data + root.begin, root.end - root.begin};
+    if (!text)
+        return NULL;
+    text->root = (struct json_span){draft->root.begin - from + to, draft->root.end - from + to};
+    if (to + draft->bytes.size >= UINT32_MAX)
+        return text;
+    if (!few) {
+        text->index = draft->index;
+        draft->index = draft->few;
     }
-    return validated(bytes, max_depth, copy, error);
+    for (size_t i = 0; i < draft->indexed; i++) {
+        const struct json_entry *entry = few ? &draft->few[i] : &text->index[i];
+
+        text->index[i] = (struct json_entry){entry->key + shift, entry->name, entry->value + shift, entry->end + shift};
+    }
+    text->indexed = draft->indexed;
+    text->complete = true;
+    return text;
+}
+
+static char *bytes_of(struct json_text *text) { return (char *)(uintptr_t)text->bytes.data; }
+
+struct json_text *json_draft_text_new(struct json_draft *draft)
+{
+    size_t size = draft->root.end - draft->root.begin;
+    struct json_text *text = make_indexed(draft, size, draft->root.begin, 0);
+
+    if (text)
+        memcpy(bytes_of(text), draft->bytes.data + draft->root.begin, size);
+    return text;
+}
+
+/* A name without quotes as a string has it; what needs escapes is written to `memory`. False: memory is short. */
+static bool name_inside(coord_slice *name, struct buffer *memory)
+{
+    json_bytes begin = (json_bytes)name->data, end = name->size ? begin + name->size : begin;
+
+    if (json_find_not_plain(begin, end) == end)
+        return true;
+    if (!json_append_quoted(memory, *name))
+        return false;
+    *name = (coord_slice){memory->data + 1, memory->size - 2};
+    return true;
+}
+
+/* `,"name":` */
+static void put_key(char *to, coord_slice inside)
+{
+    to[0] = ',';
+    to[1] = '"';
+    if (inside.size > 0)
+        memcpy(to + 2, inside.data, inside.size);
+    to[2 + inside.size] = '"';
+    to[3 + inside.size] = ':';
+}
+
+struct json_text *json_draft_member_new(struct json_draft *draft, coord_slice name)
+{
+    size_t size = draft->root.end - draft->root.begin;
+    struct buffer memory = {0};
+    struct json_text *text = NULL;
+
+    if (name_inside(&name, &memory))
+        text = make_indexed(draft, name.size + 4 + size, draft->root.begin, name.size + 4);
+    if (text) {
+        put_key(bytes_of(text), name);
+        memcpy(bytes_of(text) + name.size + 4, draft->bytes.data + draft->root.begin, size);
+    }
+    buffer_release(&memory);
+    return text;
+}
+
+struct json_text *json_text_key_new(coord_slice name)
+{
+    struct buffer memory = {0};
+    struct json_text *text = NULL;
+
+    if (name_inside(&name, &memory))
+        text = make(0, name.size + 4);
+    if (text)
+        put_key(bytes_of(text), name);
+    buffer_release(&memory);
+    return text;
+}
+
+static struct json_text *keep(struct json_text *text, struct json_error *error)
+{
+    if (!text)
+        *error = (struct json_error){0, "memory is short", true};
+    return text;
+}
+
+struct json_text *json_text_new(coord_slice bytes, struct json_error *error)
+{
+    struct json_draft draft;
+    struct json_text *text;
+
+    if (!json_draft_scan(&draft, bytes, JSON_MAX_DEPTH, error))
+        return NULL;
+    text = keep(make_indexed(&draft, bytes.size, 0, 0), error);
+    if (text)
+        memcpy(bytes_of(text), bytes.data, bytes.size);
+    json_draft_release(&draft);
+    return text;
 }
 
 struct json_text *json_text_adopt_new(char *take, size_t size, struct json_error *error)
 {
-    struct json_text *text = validated((coord_slice){take, size}, JSON_MAX_DEPTH, adopt, error);
+    coord_slice bytes = {take, size};
+    struct json_draft draft;
+    struct json_text *text;
 
-    if (text)
+    if (!json_draft_scan(&draft, bytes, JSON_MAX_DEPTH, error))
+        return NULL;
+    text = keep(make_indexed(&draft, 0, 0, 0), error);
+    if (text) {
+        text->bytes = bytes;
         text->adopted = take;
+    }
+    json_draft_release(&draft);
     return text;
 }
 
-struct json_text *json_text_piece_new(coord_slice bytes) { return copy(bytes); }
+struct json_text *json_text_room_new(size_t size, char **bytes)
+{
+    struct json_text *text = make(0, size);
+
+    if (!text)
+        return NULL;
+    text->root.end = size;
+    *bytes = bytes_of(text);
+    return text;
+}
+
+struct json_text *json_text_piece_new(coord_slice bytes)
+{
+    char *to;
+    struct json_text *text = json_text_room_new(bytes.size, &to);
+
+    if (text && bytes.size > 0)
+        memcpy(to, bytes.data, bytes.size);
+    return text;
+}
 
 void json_text_unref(struct json_text *text)
 {
@@ -131,7 +236,8 @@ void json_text_unref(struct json_text *text)
         free((void *)(uintptr_t)text->strings[i].text.data);
     free(text->strings);
     free(text->fingers);
-    free(text->index);
+    if (text->index != text->own)
+        free(text->index);
     free(text->adopted);
     free(text);
 }
@@ -161,6 +267,10 @@ static const struct json_entry *indexed_at(struct json_text *text, size_t at)
 {
     size_t place = text->index_hint;
 
+    if (text->indexed > 0 && text->index[0].key == at) { /* the whole object, mostly */
+        text->index_hint = 0;
+        return text->index;
+    }
     if (place >= text->indexed || text->index[place].key != at)
         place = index_place(text, at);
     text->index_hint = place;
@@ -169,47 +279,56 @@ static const struct json_entry *indexed_at(struct json_text *text, size_t at)
 
 static struct json_member from_entry(const struct json_text *text, const struct json_entry *entry)
 {
-    return (struct json_member){{entry->key, json_skip_value(text->bytes, entry->key)}, {entry->value, entry->end}};
+    size_t end =
+        entry->name == JSON_ESCAPED ? json_skip_value(text->bytes, entry->key) : (size_t)entry->key + entry->name + 2;
+
+    return (struct json_member){.key = {entry->key, end}, .value = {entry->value, entry->end}};
+}
+
+static bool entry_is(const struct json_text *text, const struct json_entry *entry, coord_slice name)
+{
+    if (entry->name == JSON_ESCAPED)
+        return json_key_at_is(text->bytes, entry->key, name);
+    return entry->name == name.size && memcmp(text->bytes.data + entry->key + 1, name.data, name.size) == 0;
 }
 
 /* As json_text_find, through the index. */
-static struct json_found find_indexed(const struct json_text *text, const struct json_entry *entry, size_t count,
-                                      coord_slice name)
+static size_t find_indexed(const struct json_text *text, const struct json_entry *entry, size_t count, coord_slice name,
+                           struct json_found *found)
 {
-    struct json_found found = {.matches = 0};
+    size_t matches = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        if (json_key_at_is(text->bytes, entry[i].key, name) && found.matches++ == 0) {
-            found.member = from_entry(text, &entry[i]);
-            found.ordinal = i;
-        }
-    }
-    return found;
+    for (size_t i = 0; i < count; i++)
+        if (entry_is(text, &entry[i], name) && matches++ == 0)
+            *found = (struct json_found){from_entry(text, &entry[i]), i};
+    return matches;
 }
 
-struct json_found json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name)
+static coord_slice key_of(const struct json_text *text, const struct json_member *member)
 {
-    struct json_found found = {.matches = 0};
+    return (coord_slice){text->bytes.data + member->key.begin, member->key.end - member->key.begin};
+}
+
+size_t json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name, struct json_found *found)
+{
     const struct json_entry *entry = indexed_at(text, first);
-    size_t at = first;
+    size_t at = first, matches = 0;
 
     if (entry) {
         size_t left = text->indexed - (size_t)(entry - text->index);
 
         count = count < left ? count : left;
         text->index_hint += count + 1; /* where the next run begins when one member was taken out behind this */
-        return find_indexed(text, entry, count, name);
+        return find_indexed(text, entry, count, name, found);
     }
     for (size_t i = 0; i < count && at != 0; i++) {
         struct json_member member = json_member_at(text->bytes, true, at);
 
-        if (json_key_at_is(text->bytes, at, name) && found.matches++ == 0) {
-            found.member = member;
-            found.ordinal = i;
-        }
+        if (json_key_is(key_of(text, &member), name) && matches++ == 0)
+            *found = (struct json_found){member, i};
         at = json_after_member(text->bytes, member.value.end);
     }
-    return found;
+    return matches;
 }
 
 /* The finger nearest before `ordinal`, or one that is free to be put there; `spare` when there is no memory for any. */

@@ -11,11 +11,15 @@
 
 #include "json/scanner.h"
 
-enum { JSON_FINGERS = 8 };
+#include <stdlib.h>
+
+enum { JSON_FINGERS = 8, JSON_FEW_ENTRIES = 16 };
+#define JSON_ESCAPED UINT32_MAX
 
 /* A member of the top-level object; only texts below 4 GiB have these. */
 struct json_entry {
     uint32_t key;
+    uint32_t name; /* bytes of the key between its quotes; JSON_ESCAPED when escapes stand in it */
     uint32_t value;
     uint32_t end;
 };
@@ -45,21 +49,48 @@ struct json_text {
     struct json_unescaped *strings; /* ordered by `at` */
     size_t string_count;
     size_t string_capacity;
-    char *adopted; /* the bytes, when they were taken over; else NULL, and they stand in `data` */
-    char data[];
+    char *adopted;           /* the bytes, when they were taken over; else NULL, and they stand behind `own` */
+    struct json_entry own[]; /* the index of a text with few members; others have one apart */
 };
 
-/*
- * A copy of `bytes` with one reference, or NULL: `error` then says where and why. The value may nest `max_depth` levels.
- * `trim` leaves the white space around the value out.
- */
-struct json_text *json_text_new(coord_slice bytes, size_t max_depth, bool trim, struct json_error *error);
+/* Bytes that were found to be JSON, borrowed until a text is made of them. */
+struct json_draft {
+    coord_slice bytes;
+    struct json_span root;
+    struct json_entry *index;
+    size_t indexed, room;
+    struct json_entry few[JSON_FEW_ENTRIES];
+};
+
+/* Validates one value that may nest `max_depth` levels; false: `error` says where and why. json_draft_release when done. */
+bool json_draft_scan(struct json_draft *draft, coord_slice bytes, size_t max_depth, struct json_error *error);
+
+static inline void json_draft_release(struct json_draft *draft)
+{
+    if (draft->index != draft->few)
+        free(draft->index);
+}
+
+/* A copy of the value, without the white space around it, with one reference; NULL when memory is short. */
+struct json_text *json_draft_text_new(struct json_draft *draft);
+
+/* The same with `,"name":` before it, outside of its root. */
+struct json_text *json_draft_member_new(struct json_draft *draft, coord_slice name);
+
+/* A copy of `bytes`, which may nest JSON_MAX_DEPTH levels, with one reference, or NULL: `error` then says where and why. */
+struct json_text *json_text_new(coord_slice bytes, struct json_error *error);
 
 /* The same without a copy: `take` (malloc) belongs to the text from then on, unless it returns NULL. */
 struct json_text *json_text_adopt_new(char *take, size_t size, struct json_error *error);
 
-/* A copy of bytes that need no check (an array of ids) or are no JSON value (`,"key":`), with one reference; NULL when memory is short. */
+/* `,"name":` alone. */
+struct json_text *json_text_key_new(coord_slice name);
+
+/* A copy of bytes that need no check (an array of ids), with one reference; NULL when memory is short. */
 struct json_text *json_text_piece_new(coord_slice bytes);
+
+/* The same for `size` bytes that the caller writes to `*bytes` before anybody reads them. */
+struct json_text *json_text_room_new(size_t size, char **bytes);
 
 static inline struct json_text *json_text_ref(struct json_text *text)
 {
@@ -70,18 +101,17 @@ static inline struct json_text *json_text_ref(struct json_text *text)
 /* Gives a reference back; NULL is allowed. */
 void json_text_unref(struct json_text *text);
 
-/* The members in a row that were found by json_text_find. */
+/* The first member of its name. */
 struct json_found {
-    struct json_member member; /* the first of that name */
-    size_t ordinal;            /* its place in the row, from 0 */
-    size_t matches;
+    struct json_member member;
+    size_t ordinal; /* its place in the row, from 0 */
 };
 
 /* Where the first member or element of the container that begins at `container` begins; 0 when there is none. */
 size_t json_text_first(const struct json_text *text, size_t container);
 
-/* Finds `name` among the members of an object that follow each other from `first` on: at most `count`. */
-struct json_found json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name);
+/* How often `name` stands among the members of an object that follow each other from `first` on: at most `count`. `found` is set when it does. */
+size_t json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name, struct json_found *found);
 
 /* Member or element `ordinal` of those that follow each other from `first` on; false when there are not so many. */
 bool json_text_member(struct json_text *text, bool object, size_t first, size_t ordinal, struct json_member *member);

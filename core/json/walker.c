@@ -105,7 +105,7 @@ size_t json_skip_value(coord_slice text, size_t at)
 
 struct json_member json_member_at(coord_slice text, bool object, size_t at)
 {
-    struct json_member member = {{at, at}, {at, at}};
+    struct json_member member = {.key = {at, at}, .value = {at, at}};
 
     if (object) {
         member.key.end = json_skip_value(text, at);
@@ -245,7 +245,17 @@ bool json_key_at_is(coord_slice text, size_t at, coord_slice name)
     }
 }
 
-bool json_key_is(coord_slice key, coord_slice name) { return json_key_at_is(key, 0, name); }
+bool json_key_is(coord_slice key, coord_slice name)
+{
+    const char *inside = key.data + 1;
+    size_t size = key.size - 2;
+
+    if (size == name.size) /* an escape is longer than what it stands for */
+        return size == 0 || (memcmp(inside, name.data, size) == 0 && !memchr(inside, '\\', size));
+    if (size < name.size || (name.size > 0 && *inside != *name.data && *inside != '\\'))
+        return false;
+    return memchr(inside, '\\', size) && json_key_at_is(key, 0, name);
+}
 
 size_t json_unescape(coord_slice quoted, char *out)
 {

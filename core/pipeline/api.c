@@ -91,8 +91,9 @@ const struct guarded_member *guarded_member_find(coord_slice name)
     for (size_t i = 0; i < sizeof GUARDED / sizeof *GUARDED; i++) {
         size_t size = GUARDED[i].name.size;
 
-        if ((name.size == size || (GUARDED[i].prefix && name.size > size)) &&
-            memcmp(name.data, GUARDED[i].name.data, size) == 0)
+        if (name.size < size || *name.data != *GUARDED[i].name.data) /* nearly all differ here */
+            continue;
+        if ((name.size == size || GUARDED[i].prefix) && memcmp(name.data, GUARDED[i].name.data, size) == 0)
             return &GUARDED[i];
     }
     return NULL;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { DIGITS = 20 }; /* of the largest uint64_t */
+
 /* Where a block may stand; the first object wins. */
 static const char *const PLACES[] = {"/usage", "/response/usage", "/message/usage"};
 
@@ -38,11 +40,35 @@ bool coord_usage_maybe(coord_slice bytes)
     return bytes.size > 0 && memmem(bytes.data, bytes.size, "usage", 5) != NULL;
 }
 
-/* ---- Reading: one walk through the members, nothing is built ---- */
+/* ---- Finding: while the text is validated, nothing is built ---- */
+
+/* The members of the text in which a block may stand. */
+enum outer { OUTER_USAGE, OUTER_RESPONSE, OUTER_MESSAGE, OUTERS };
+
+static const coord_slice OUTER_NAMES[OUTERS] = {COORD_SLICE("usage"), COORD_SLICE("response"), COORD_SLICE("message")};
+
+struct outers {
+    coord_slice text;
+    size_t at[OUTERS]; /* where the value begins; 0: not there */
+    bool twice[OUTERS];
+};
 
 static coord_slice span_of(coord_slice text, struct json_span span)
 {
     return (coord_slice){text.data + span.begin, span.end - span.begin};
+}
+
+static bool note_outer(void *context, const struct json_member *member)
+{
+    struct outers *outers = context;
+    coord_slice key = span_of(outers->text, member->key);
+
+    for (size_t i = 0; i < OUTERS; i++)
+        if ((member->escaped || key.size == OUTER_NAMES[i].size + 2) && json_key_is(key, OUTER_NAMES[i])) {
+            outers->twice[i] = outers->at[i] != 0;
+            outers->at[i] = member->value.begin;
+        }
+    return true;
 }
 
 /* The value of `name` in the object at `at`; 0: not there, or there twice. */
@@ -60,21 +86,28 @@ static size_t member_at(coord_slice text, size_t at, const char *name)
     return found;
 }
 
-/* Where the block begins; 0: there is none (a block never stands at the text's first byte). */
-static size_t block_at(coord_slice text)
+/* Where the block of a text begins; 0: there is none (a block never stands at the text's first byte). COORD_OK, COORD_INVALID: not JSON. */
+static coord_status find_block(coord_slice text, size_t *block)
 {
-    static const char *const OUTER[] = {NULL, "response", "message"};
-    size_t root = json_skip_space(text, 0);
+    struct outers outers = {.text = text};
 
-    for (size_t i = 0; i < sizeof OUTER / sizeof *OUTER && text.data[root] == '{'; i++) {
-        size_t outer = OUTER[i] ? member_at(text, root, OUTER[i]) : root;
-        size_t block = (outer > root || !OUTER[i]) && text.data[outer] == '{' ? member_at(text, outer, "usage") : 0;
+    *block = 0;
+    if (!json_validate(text, NULL, note_outer, &outers))
+        return COORD_INVALID;
+    for (size_t i = 0; i < OUTERS; i++) {
+        size_t at = outers.twice[i] ? 0 : outers.at[i];
 
-        if (block && text.data[block] == '{')
-            return block;
+        if (at && i != OUTER_USAGE)
+            at = text.data[at] == '{' ? member_at(text, at, "usage") : 0;
+        if (at && text.data[at] == '{') {
+            *block = at;
+            break;
+        }
     }
-    return 0;
+    return COORD_OK;
 }
+
+/* ---- Reading ---- */
 
 /* Digits only, 0 … 2^53 (decision 25). */
 static bool count_of(coord_slice text, uint64_t *count)
@@ -200,9 +233,8 @@ coord_status coord_usage_read(int32_t api, coord_slice json, coord_usage *usage)
     struct counts counts = {0};
     size_t block;
 
-    if (!json_validate(json, NULL, NULL, NULL))
+    if (find_block(json, &block) != COORD_OK)
         return COORD_INVALID;
-    block = block_at(json);
     if (block == 0)
         return COORD_ABSENT;
     memcpy(&read, usage, known);
@@ -296,9 +328,10 @@ static coord_status edit_messages(coord_document *document, const char *place, u
     return status == COORD_OK ? set_count(document, place, "cache_read_input_tokens", cached) : status;
 }
 
-coord_status coord_usage_edit_cached(int32_t api, coord_slice json, uint64_t cached, char **edited, size_t *size)
+/* Edits by the document: something has to be added, or more than one number changes. */
+static coord_status edit_document(const struct usage_row *row, coord_slice json, uint64_t cached, char **edited,
+                                  size_t *size)
 {
-    const struct usage_row *row = row_of(api);
     coord_document *document = coord_document_parse_new(json, NULL, NULL);
     const char *place = document ? place_of(document) : NULL;
     coord_status status = COORD_END;
@@ -320,4 +353,49 @@ coord_status coord_usage_edit_cached(int32_t api, coord_slice json, uint64_t cac
     }
     coord_document_free(document);
     return status == COORD_REPEATED || status == COORD_MISTYPED ? COORD_INVALID : status;
+}
+
+/* The cached count where it stands as the only one; empty: it does not. */
+static coord_slice cached_in(const struct usage_row *row, coord_slice json, size_t block)
+{
+    size_t details = row->details ? member_at(json, block, row->details) : 0;
+    size_t value = details && json.data[details] == '{' ? member_at(json, details, "cached_tokens") : 0;
+
+    return value ? (coord_slice){json.data + value, json_skip_value(json, value) - value} : (coord_slice){0};
+}
+
+/* The text with `number` in the place of `old`, which is a part of it. */
+static coord_status replace(coord_slice json, coord_slice old, uint64_t number, char **edited, size_t *size)
+{
+    char digits[DIGITS];
+    size_t before = (size_t)(old.data - json.data), behind = json.size - before - old.size, first = DIGITS;
+
+    do
+        digits[--first] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    *size = before + (DIGITS - first) + behind;
+    *edited = malloc(*size);
+    if (!*edited)
+        return COORD_NO_MEMORY;
+    memcpy(*edited, json.data, before);
+    memcpy(*edited + before, digits + first, DIGITS - first);
+    memcpy(*edited + before + (DIGITS - first), old.data + old.size, behind);
+    return COORD_OK;
+}
+
+coord_status coord_usage_edit_cached(int32_t api, coord_slice json, uint64_t cached, char **edited, size_t *size)
+{
+    const struct usage_row *row = row_of(api);
+    coord_slice old;
+    uint64_t was;
+    size_t block;
+
+    if (find_block(json, &block) != COORD_OK)
+        return COORD_INVALID;
+    if (block == 0)
+        return COORD_END;
+    old = cached_in(row, json, block);
+    if (old.size == 0)
+        return edit_document(row, json, cached, edited, size);
+    return count_of(old, &was) && was == cached ? COORD_END : replace(json, old, cached, edited, size);
 }

@@ -126,8 +126,8 @@ static void end_json(struct editor *self, coord_writer *writer)
     char *edited = NULL;
     size_t size = 0;
 
-    if (coord_usage_maybe(body) && coord_usage_edit_cached(coord_request_api(coord_writer_request(writer)), body,
-                                                           self->cached, &edited, &size) == COORD_OK)
+    if (coord_usage_edit_cached(coord_request_api(coord_writer_request(writer)), body, self->cached, &edited, &size) ==
+        COORD_OK)
         body = (coord_slice){edited, size};
     coord_head_set_length(self->held, body.size);
     coord_writer_pass_head(writer, self->held);
@@ -166,7 +166,6 @@ static void edit_free(coord_writer *writer)
     coord_sse_free(self->sse);
     buffer_release(&self->body);
     last_event_release(&self->last);
-    free(self);
 }
 
 static const coord_writer_type EDITOR = {
@@ -183,11 +182,10 @@ static const coord_writer_type EDITOR = {
 coord_status coord_usage_edit(coord_request *request, const uint64_t *cached, bool drop_frame)
 {
     struct editor *self;
-    coord_status status;
 
     if (!cached && !drop_frame)
         return COORD_OK;
-    self = calloc(1, sizeof *self);
+    self = coord_request_alloc(request, sizeof *self);
     if (!self)
         return COORD_NO_MEMORY;
     self->writes_cached = cached != NULL;
@@ -195,8 +193,5 @@ coord_status coord_usage_edit(coord_request *request, const uint64_t *cached, bo
     self->drops = drop_frame;
     if (drop_frame)
         last_event_begin(&self->last, request);
-    status = coord_request_wrap(request, &EDITOR, self);
-    if (status != COORD_OK)
-        free(self);
-    return status;
+    return coord_request_wrap(request, &EDITOR, self);
 }

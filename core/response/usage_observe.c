@@ -4,8 +4,6 @@
 
 #include "runtime/buffer.h"
 
-#include <stdlib.h>
-
 struct observer {
     coord_usage_seen *seen;
     void *argument;
@@ -102,7 +100,7 @@ static void observe_end(coord_writer *writer)
 {
     struct observer *self = coord_writer_state(writer);
 
-    if (self->form == FORM_JSON && !self->blind && coord_usage_maybe(buffer_slice(&self->body)))
+    if (self->form == FORM_JSON && !self->blind)
         (void)coord_usage_read(coord_request_api(coord_writer_request(writer)), buffer_slice(&self->body),
                                &self->usage);
     look_at_rest(self, writer);
@@ -126,7 +124,6 @@ static void observe_free(coord_writer *writer)
     tell(self, writer); /* a compressed answer was not shown to it */
     coord_sse_free(self->sse);
     buffer_release(&self->body);
-    free(self);
 }
 
 static const coord_writer_type OBSERVER = {
@@ -142,16 +139,12 @@ static const coord_writer_type OBSERVER = {
 
 coord_status coord_usage_observe(coord_request *request, coord_usage_seen *seen, void *argument)
 {
-    struct observer *self = calloc(1, sizeof *self);
-    coord_status status;
+    struct observer *self = coord_request_alloc(request, sizeof *self);
 
     if (!self)
         return COORD_NO_MEMORY;
     self->seen = seen;
     self->argument = argument;
     self->usage.size = sizeof self->usage;
-    status = coord_request_wrap(request, &OBSERVER, self);
-    if (status != COORD_OK)
-        free(self);
-    return status;
+    return coord_request_wrap(request, &OBSERVER, self);
 }

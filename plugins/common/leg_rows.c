@@ -1,7 +1,6 @@
 /* See leg_rows.h. */
 #include "common/leg_rows.h"
-
-#include <stdio.h>
+#include "common/place.h"
 
 #define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -93,15 +92,14 @@ coord_status leg_add_token_ids(coord_request *request, const struct leg_row *row
 {
     coord_slice ids;
     uint64_t count;
-    char at[128];
+    char inside[PLACE_SIZE];
+    const char *at = row->prompt;
 
     if (coord_request_token_ids(request, &ids, &count) != COORD_OK || count == 0)
         return COORD_OK;
     if (row->ids_in == IDS_IN_KV_PARAMS && coord_document_type(body, params_at) != COORD_JSON_OBJECT)
         return COORD_OK;
     if (row->ids_in == IDS_IN_KV_PARAMS)
-        snprintf(at, sizeof at, "%s/prompt_token_ids", params_at);
-    else
-        snprintf(at, sizeof at, "%s", row->prompt);
+        at = place_of_member(inside, params_at, "/prompt_token_ids");
     return coord_fail_member(request, coord_request_put_token_ids(request, body, at), at, NULL);
 }

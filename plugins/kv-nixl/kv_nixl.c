@@ -6,6 +6,8 @@
  * itself. With dp_size above 1 both legs are pinned to a data-parallel rank. Sources: reference steps 9.1, 9.4, vLLM 0.32.0 on
  * the wire (W3), docs/engine.md.
  */
+#include "common/place.h"
+
 #include <coordinator/plugin.h>
 
 #include <openssl/evp.h>
@@ -99,33 +101,32 @@ static uint64_t decode_rank(const struct kv_nixl *self, coord_request *request, 
                             const char *params_at)
 {
     uint64_t rank = 0;
-    char at[128];
+    char at[PLACE_SIZE];
 
-    snprintf(at, sizeof at, "%s/remote_dp_rank", params_at);
-    if (coord_document_get_count(body, at, &rank) == COORD_OK && rank < self->dp_size)
+    if (coord_document_get_count(body, place_of_member(at, params_at, "/remote_dp_rank"), &rank) == COORD_OK &&
+        rank < self->dp_size)
         return rank;
     return hashed_rank(self, coord_request_id(request));
 }
 
 static coord_status set_flags(coord_document *body, const char *params_at, bool fetches)
 {
-    char at[128];
-    coord_status status;
+    char at[PLACE_SIZE];
+    coord_status status = coord_document_set(body, place_of_member(at, params_at, "/do_remote_decode"),
+                                             (coord_slice)COORD_SLICE("false"));
 
-    snprintf(at, sizeof at, "%s/do_remote_decode", params_at);
-    status = coord_document_set(body, at, (coord_slice)COORD_SLICE("false"));
-    snprintf(at, sizeof at, "%s/do_remote_prefill", params_at);
-    return status == COORD_OK ? coord_document_set(body, at, coord_slice_of(fetches ? "true" : "false")) : status;
+    if (status != COORD_OK)
+        return status;
+    return coord_document_set(body, place_of_member(at, params_at, "/do_remote_prefill"),
+                              coord_slice_of(fetches ? "true" : "false"));
 }
 
 /* A vLLM that is told to fetch and not which blocks dies of it (0.32.0, an assertion of its NIXL scheduler). */
 static bool names_blocks(coord_document *body, const char *params_at)
 {
-    char at[128];
-    int32_t type;
+    char at[PLACE_SIZE];
+    int32_t type = coord_document_type(body, place_of_member(at, params_at, "/remote_block_ids"));
 
-    snprintf(at, sizeof at, "%s/remote_block_ids", params_at);
-    type = coord_document_type(body, at);
     if (type == COORD_JSON_ARRAY)
         return coord_document_count(body, at) > 0;
     return type != COORD_JSON_ABSENT && type != COORD_JSON_NULL;
@@ -134,14 +135,13 @@ static bool names_blocks(coord_document *body, const char *params_at)
 static coord_status prepare_decode(void *state, coord_request *request, coord_document *body, const char *params_at,
                                    coord_call *call)
 {
+    static const coord_slice compute = COORD_SLICE("{\"do_remote_decode\":false,\"do_remote_prefill\":false}");
     const struct kv_nixl *self = state;
     coord_slice params;
-    coord_status status;
+    bool prefilled = coord_request_kv_params(request, &params) == COORD_OK;
+    coord_status status = coord_document_set(body, params_at, prefilled ? params : compute);
 
-    if (coord_request_kv_params(request, &params) != COORD_OK)
-        params = coord_slice_of("{}");
-    status = coord_document_set(body, params_at, params);
-    if (status == COORD_OK)
+    if (status == COORD_OK && prefilled)
         status = set_flags(body, params_at, names_blocks(body, params_at));
     if (status == COORD_REPEATED)
         return coord_fail(request, 502, NULL, "prefill's kv_transfer_params hold a flag twice");

@@ -674,6 +674,97 @@ static void one_text_may_stand_in_several_documents(void **state)
     coord_document_free(clone);
 }
 
+/* Clones share what was made of an edited value: neither an edit nor the end of one of them takes it from the other. */
+static void a_slice_outlives_edits_elsewhere_and_clones(void **state)
+{
+    coord_document *document =
+        coord_document_parse_new(coord_slice_of("{\"o\":{\"a\":1,\"b\":2},\"c\":3}"), NULL, NULL);
+    coord_document *clone;
+    coord_slice ours, theirs, json;
+
+    (void)state;
+    assert_int_equal(coord_document_set(document, "/o/a", coord_slice_of("[7]")), COORD_OK);
+    assert_int_equal(coord_document_get(document, "/o", &ours), COORD_OK);
+    clone = coord_document_clone_new(document);
+    assert_int_equal(coord_document_get(clone, "/o", &theirs), COORD_OK);
+    assert_int_equal(coord_document_set(document, "/c", coord_slice_of("4")), COORD_OK);
+    coord_document_free(clone);
+    assert_true(coord_slice_is(ours, "{\"a\":[7],\"b\":2}"));
+    clone = coord_document_clone_new(document);
+    assert_int_equal(coord_document_get(clone, "/o", &theirs), COORD_OK);
+    assert_int_equal(coord_document_set(document, "/o/b", coord_slice_of("5")), COORD_OK);
+    coord_document_free(document);
+    assert_true(coord_slice_is(theirs, "{\"a\":[7],\"b\":2}"));
+    assert_int_equal(coord_document_text(clone, &json), COORD_OK);
+    assert_true(coord_slice_is(json, "{\"o\":{\"a\":[7],\"b\":2},\"c\":4}"));
+    coord_document_free(clone);
+}
+
+/* Names are told apart by their bytes unescaped, whether they stand in the text, in an edited member or in an added one. */
+static void names_are_compared_unescaped_wherever_they_stand(void **state)
+{
+    coord_document *document = coord_document_parse_new(
+        coord_slice_of("{\"a\\\\\":1,\"b\\u0063\":2,\"\\u00e9\":3,\"d\":4,\"\":5}"), NULL, NULL);
+    static const struct {
+        const char *pointer, *value;
+    } rows[] = {{"/a\\", "1"}, {"/bc", "2"},    {"/\xc3\xa9", "3"}, {"/d", "4"},
+                {"/", "5"},    {"/n\"\\", "6"}, {"/\xc3\xa8", "7"}};
+    static const char *const others[] = {"/a\\\\", "/b\\u0063", "/\\u00e9", "/D", "/n\\\"\\\\", "/dd", "/a"};
+    coord_slice json;
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < ROWS(rows); i++) {
+            if (round == 0 && i >= 5)
+                continue;
+            assert_int_equal(coord_document_get(document, rows[i].pointer, &json), COORD_OK);
+            assert_true(coord_slice_is(json, rows[i].value));
+        }
+        for (size_t i = 0; i < ROWS(others); i++)
+            assert_int_equal(coord_document_type(document, others[i]), COORD_JSON_ABSENT);
+        for (size_t i = 0; i < ROWS(rows); i++)
+            assert_int_equal(coord_document_set(document, rows[i].pointer, coord_slice_of(rows[i].value)), COORD_OK);
+    }
+    assert_int_equal(coord_document_text(document, &json), COORD_OK);
+    assert_true(coord_slice_is(
+        json, "{\"a\\\\\":1,\"b\\u0063\":2,\"\\u00e9\":3,\"d\":4,\"\":5,\"n\\\"\\\\\":6,\"\xc3\xa8\":7}"));
+    coord_document_free(document);
+}
+
+/* An index of few members is kept otherwise than one of many, and an added value's begins behind its key. */
+static void members_of_added_objects_are_found_few_or_many(void **state)
+{
+    static const int counts[] = {0, 1, 15, 16, 17, 200};
+
+    (void)state;
+    for (size_t c = 0; c < ROWS(counts); c++) {
+        coord_document *document = coord_document_parse_new(coord_slice_of("{\"a\":{}}"), NULL, NULL);
+        char value[8192] = " {", pointer[32];
+        size_t size = 2;
+        coord_slice json;
+        uint64_t number;
+
+        for (int i = 0; i < counts[c]; i++)
+            size += (size_t)snprintf(value + size, sizeof value - size, "%s \"m%d\" : %d", i ? "," : "", i, i);
+        snprintf(value + size, sizeof value - size, "} ");
+        assert_int_equal(coord_document_set(document, "/new", coord_slice_of(value)), COORD_OK);
+        assert_int_equal(coord_document_set(document, "/a", coord_slice_of(value)), COORD_OK);
+        for (int i = 0; i < counts[c]; i++) {
+            snprintf(pointer, sizeof pointer, "/new/m%d", i);
+            assert_int_equal(coord_document_get_count(document, pointer, &number), COORD_OK);
+            assert_int_equal(number, i);
+            snprintf(pointer, sizeof pointer, "/a/m%d", i);
+            assert_int_equal(coord_document_get_count(document, pointer, &number), COORD_OK);
+            assert_int_equal(number, i);
+        }
+        assert_int_equal(coord_document_count(document, "/new"), counts[c]);
+        assert_int_equal(coord_document_get(document, "/new", &json), COORD_OK);
+        assert_int_equal(json.size, size);
+        assert_memory_equal(json.data, value + 1, json.size);
+        coord_document_free(document);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -698,6 +789,9 @@ int main(void)
         cmocka_unit_test(picked_members_go_whether_edited_or_added),
         cmocka_unit_test(bytes_taken_over_stay_where_they_are_for_all_clones),
         cmocka_unit_test(one_text_may_stand_in_several_documents),
+        cmocka_unit_test(a_slice_outlives_edits_elsewhere_and_clones),
+        cmocka_unit_test(names_are_compared_unescaped_wherever_they_stand),
+        cmocka_unit_test(members_of_added_objects_are_found_few_or_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

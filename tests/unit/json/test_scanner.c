@@ -409,6 +409,13 @@ static void names_are_compared_unescaped(void **state)
         {"a lone surrogate", "\"\\ud83dx\"", COORD_SLICE("\xef\xbf\xbdx"), true},
         {"an escape longer than what is left", "\"a\\u4f60\"", COORD_SLICE("a\xe4"), false},
         {"a quote", "\"\\\"\"", COORD_SLICE("\""), true},
+        {"an escape as first byte", "\"\\u006dodel\"", COORD_SLICE("model"), true},
+        {"an escaped name written like its own escape", "\"\\\\n\"", COORD_SLICE("\\\\n"), false},
+        {"backslash and letter", "\"\\\\n\"", COORD_SLICE("\\n"), true},
+        {"an escape is not what it is written as", "\"\\n\"", COORD_SLICE("\\n"), false},
+        {"empty against a name", "\"\"", COORD_SLICE("a"), false},
+        {"a name against empty", "\"a\"", COORD_SLICE(""), false},
+        {"an escape against empty", "\"\\n\"", COORD_SLICE(""), false},
     };
 
     (void)state;
