@@ -41,6 +41,15 @@ coord_document *coord_document_parse_new(coord_slice text, size_t *offset, const
     return document;
 }
 
+struct json_text *document_text_around(const coord_document *document, coord_slice part)
+{
+    coord_slice bytes = document->received->bytes;
+    uintptr_t begin = (uintptr_t)bytes.data, at = (uintptr_t)part.data;
+
+    assert(document->magic == DOCUMENT_MAGIC);
+    return at >= begin && part.size <= bytes.size && at - begin <= bytes.size - part.size ? document->received : NULL;
+}
+
 coord_document *document_adopt_new(char *take, size_t size, size_t *offset, const char **reason)
 {
     struct json_error error = {0};

@@ -18,6 +18,9 @@ extern const char document_no_memory[];
  */
 coord_document *document_adopt_new(char *take, size_t size, size_t *offset, const char **reason);
 
+/* The text that the document was made from, borrowed, where `part` lies inside its bytes; else NULL. */
+struct json_text *document_text_around(const coord_document *document, coord_slice part);
+
 /* As coord_document_set with a text that is known to nest one level and no more; its bytes are shared. The reference stays the caller's. */
 coord_status document_set_flat(coord_document *document, const char *pointer, struct json_text *text) COORD_MUST_CHECK;
 

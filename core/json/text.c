@@ -225,6 +225,20 @@ struct json_text *json_text_piece_new(coord_slice bytes)
     return text;
 }
 
+struct json_text *json_text_part_new(struct json_text *whole, coord_slice part)
+{
+    struct json_text *text = make(0, 0);
+
+    assert(part.data >= whole->bytes.data && part.size <= whole->bytes.size &&
+           (size_t)(part.data - whole->bytes.data) <= whole->bytes.size - part.size);
+    if (!text)
+        return NULL;
+    text->bytes = part;
+    text->root.end = part.size;
+    text->whole = json_text_ref(whole);
+    return text;
+}
+
 void json_text_unref(struct json_text *text)
 {
     if (!text)
@@ -239,6 +253,7 @@ void json_text_unref(struct json_text *text)
     if (text->index != text->own)
         free(text->index);
     free(text->adopted);
+    json_text_unref(text->whole);
     free(text);
 }
 

@@ -49,7 +49,8 @@ struct json_text {
     struct json_unescaped *strings; /* ordered by `at` */
     size_t string_count;
     size_t string_capacity;
-    char *adopted;           /* the bytes, when they were taken over; else NULL, and they stand behind `own` */
+    char *adopted;           /* the bytes, when they were taken over; else NULL, and they stand behind `own` … */
+    struct json_text *whole; /* … or, where that is not NULL, inside this one, of which a reference is held */
     struct json_entry own[]; /* the index of a text with few members; others have one apart */
 };
 
@@ -89,7 +90,10 @@ struct json_text *json_text_key_new(coord_slice name);
 /* A copy of bytes that need no check (an array of ids), with one reference; NULL when memory is short. */
 struct json_text *json_text_piece_new(coord_slice bytes);
 
-/* The same for `size` bytes that the caller writes to `*bytes` before anybody reads them. */
+/* The same without a copy for bytes that lie inside `whole`, which lives at least as long from then on. */
+struct json_text *json_text_part_new(struct json_text *whole, coord_slice part);
+
+/* As json_text_piece_new for `size` bytes that the caller writes to `*bytes` before anybody reads them. */
 struct json_text *json_text_room_new(size_t size, char **bytes);
 
 static inline struct json_text *json_text_ref(struct json_text *text)

@@ -1,6 +1,25 @@
 /* Token ids of a request: kept as the JSON text that render (or the client) gave, counted, and shared by the legs (decision 32). */
 #include "json/members.h"
+#include "pipeline/call.h"
 #include "pipeline/request.h"
+
+/* The text of the client's body or of a leg's answer that the ids stand in; NULL: they stand elsewhere. */
+static struct json_text *text_around(const struct coord_request *request, coord_slice ids)
+{
+    struct json_text *text = request->body ? document_text_around(request->body, ids) : NULL;
+
+    for (const struct coord_call *call = request->calls; call && !text; call = call->next_of_request)
+        text = call->answer ? document_text_around(call->answer, ids) : NULL;
+    return text;
+}
+
+/* Ids that are most of the text they came in keep that text alive; others are copied, so that it need not live as long as they. */
+static struct json_text *keep(const struct coord_request *request, coord_slice ids)
+{
+    struct json_text *text = text_around(request, ids);
+
+    return text && ids.size >= text->bytes.size / 2 ? json_text_part_new(text, ids) : json_text_piece_new(ids);
+}
 
 coord_status coord_request_set_token_ids(coord_request *request, coord_slice json)
 {
@@ -14,7 +33,7 @@ coord_status coord_request_set_token_ids(coord_request *request, coord_slice jso
     kept = arena_alloc(&request->arena, sizeof *kept);
     if (!kept)
         return COORD_NO_MEMORY;
-    *kept = (struct token_text){request->token_texts, json_text_piece_new(json)};
+    *kept = (struct token_text){request->token_texts, keep(request, json)};
     if (!kept->text)
         return COORD_NO_MEMORY;
     request->token_texts = kept;

@@ -189,6 +189,29 @@ static coord_status share_ids(struct act_state *state, coord_request *request)
     return good ? answer(request, "shared") : coord_fail(request, 500, NULL, "the ids are not shared");
 }
 
+/* Ids of an answer: what becomes of its memory must not matter to them. */
+static coord_status keep_ids(struct act_state *state, coord_request *request)
+{
+    coord_call *call = other_call(state, request, "/ids");
+    coord_slice said, kept;
+    uint64_t count;
+    char text[64];
+
+    if (!call || coord_call_run(call) != COORD_OK || !coord_call_document(call) ||
+        coord_document_get(coord_call_document(call), "/ids", &said) != COORD_OK ||
+        coord_request_set_token_ids(request, said) != COORD_OK ||
+        coord_request_token_ids(request, &kept, &count) != COORD_OK)
+        return COORD_FAIL;
+    atomic_store(&last_status, kept.data == said.data);
+    coord_call_forget_answer(call);
+    if (coord_request_token_ids(request, &kept, &count) != COORD_OK || kept.size >= sizeof text ||
+        coord_request_put_token_ids(request, coord_request_body(request), "/ids") != COORD_OK)
+        return COORD_FAIL;
+    memcpy(text, kept.data, kept.size);
+    text[kept.size] = '\0';
+    return answer(request, text);
+}
+
 static coord_status setters(struct act_state *state, coord_request *request)
 {
     coord_call *call = other_call(state, request, "/set?q=1");
@@ -270,6 +293,7 @@ const struct act acts[] = {
     {"forget_answer", forget_answer},
     {"forget_refusal", forget_refusal},
     {"share_ids", share_ids},
+    {"keep_ids", keep_ids},
     {"setters", setters},
     {"set_owned_headers", set_owned_headers},
     {"work_later", work_later},
@@ -430,6 +454,18 @@ static void legs_share_the_bytes_of_token_ids(void **state)
     assert_body(perform("share_ids"), 200, "shared");
 }
 
+/* A long list is not copied out of the answer; a short one does not keep a long answer alive. */
+static void token_ids_outlive_the_answer_that_they_came_in(void **state)
+{
+    (void)state;
+    coord_kit_on(kit, &(coord_kit_rule){.times = 1, .body = COORD_SLICE("{\"ids\":[1, 22,333,4444]}")});
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("{\"ids\":[1, 22],\"features\":\"0123456789\"}")});
+    assert_body(perform("keep_ids"), 200, "[1, 22,333,4444]");
+    assert_int_equal(atomic_load(&last_status), 1);
+    assert_body(perform("keep_ids"), 200, "[1, 22]");
+    assert_int_equal(atomic_load(&last_status), 0);
+}
+
 static void setters_say_what_may_not_stand_there(void **state)
 {
     const coord_kit_message *got, *leg;
@@ -489,6 +525,7 @@ int main(void)
         TEST(a_kept_failure_lets_the_pipeline_go_on),
         TEST(an_answer_that_was_read_may_be_forgotten_but_not_a_refusal),
         TEST(legs_share_the_bytes_of_token_ids),
+        TEST(token_ids_outlive_the_answer_that_they_came_in),
         TEST(setters_say_what_may_not_stand_there),
         TEST(headers_that_frame_a_leg_are_the_cores),
         TEST(background_work_runs_after_the_answer_and_is_released),
