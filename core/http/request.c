@@ -125,7 +125,7 @@ static void read_head(struct exchange *exchange, const char *method, const char 
     exchange->head_request = coord_slice_is(exchange->method, "HEAD");
     exchange->http10 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
     MHD_get_connection_values_n(exchange->connection->mhd, MHD_HEADER_KIND, collect, exchange);
-    expect = headers_find(&exchange->headers, coord_slice_of("expect"));
+    expect = headers_first(&exchange->headers, HEADER_EXPECT);
     exchange->expects_continue = expect && !exchange->http10 && header_name_is(expect->value, "100-continue");
 }
 

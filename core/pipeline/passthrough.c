@@ -250,7 +250,7 @@ static bool refuse(struct visit *visit)
     struct exchange *exchange = visit->exchange;
     coord_slice target = exchange_target(exchange);
 
-    if (headers_find(exchange_headers(exchange), (coord_slice)COORD_SLICE("upgrade")))
+    if (headers_first(exchange_headers(exchange), HEADER_UPGRADE))
         front_answer_error(visit, 501, NULL, NULL, "protocol upgrades are not supported");
     else if (!header_name_valid(exchange_method(exchange)))
         front_answer_error(visit, 400, "invalid_request", NULL, "the request method is not a token");
