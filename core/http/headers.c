@@ -94,6 +94,32 @@ static const coord_slice NAMES[HEADER_KINDS] = {
     [HEADER_DECISION_ID] = COORD_SLICE("x-llm-d-revision-decision-id"),
 };
 
+/*
+ * True when the name is that of the kind, which is as long. Eight bytes at a time, the last of them perhaps looked at twice:
+ * names of kinds hold small letters and hyphens, and nothing but a letter becomes one when the bit that tells capital
+ * letters from small ones is set where the bit that all letters have is.
+ */
+static bool is_named(const char *name, enum header_kind kind)
+{
+    const coord_slice own = NAMES[kind];
+    const uint64_t letter = UINT64_C(0x4040404040404040);
+    size_t at = 0;
+
+    if (own.size < sizeof letter)
+        return header_names_alike(name, own.data, own.size);
+    for (;;) {
+        uint64_t bytes, wanted;
+
+        memcpy(&bytes, name + at, sizeof bytes);
+        memcpy(&wanted, own.data + at, sizeof wanted);
+        if ((bytes | (bytes & letter) >> 1) != wanted)
+            return false;
+        if (at == own.size - sizeof bytes)
+            return true;
+        at = at + 2 * sizeof bytes < own.size ? at + sizeof bytes : own.size - sizeof bytes;
+    }
+}
+
 enum header_kind header_kind_of(coord_slice name)
 {
     /* The first and last kind whose name has so many bytes. */
@@ -126,7 +152,7 @@ enum header_kind header_kind_of(coord_slice name)
     first = of_size[name.size].first;
     last = of_size[name.size].last;
     for (unsigned kind = first; kind <= last && kind != HEADER_OTHER; kind++)
-        if (header_names_alike(name.data, NAMES[kind].data, name.size))
+        if (is_named(name.data, kind))
             return (enum header_kind)kind;
     return HEADER_OTHER;
 }

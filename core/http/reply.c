@@ -89,7 +89,7 @@ bool reply_head_fits(const struct exchange *exchange, const struct headers *head
     return used < memory && need <= memory - used;
 }
 
-/* The names and values of ours end with a NUL: arena_copy sees to that. */
+/* Names and values end with a NUL: see exchange_begin. */
 static bool add_header(struct MHD_Response *response, const struct header *header)
 {
     return !goes_out(header) || MHD_add_response_header(response, header->name.data, header->value.data) == MHD_YES;

@@ -129,24 +129,27 @@ bool leg_headers_owned(struct headers *to, const struct coord_request *request, 
            leg_headers_add_trace(to, &request->trace, request->tracestate);
 }
 
-static bool add_unless_set(struct headers *headers, const char *name, const char *value)
+static bool add_unless_set(struct headers *headers, coord_slice name, coord_slice value)
 {
-    return headers_find(headers, coord_slice_of(name)) ||
-           headers_add_borrowed(headers, coord_slice_of(name), coord_slice_of(value));
+    return headers_find(headers, name) || headers_add_borrowed(headers, name, value);
 }
 
 bool client_headers(struct headers *to, const struct headers *from, coord_slice request_id)
 {
+    enum { OURS = 6 }; /* that may be added here and for CORS */
     struct coord_head probe;
 
+    if (!headers_reserve(to, from->count + OURS))
+        return false;
     for (size_t i = 0; i < from->count; i++)
-        if (!(OWNED[from->list[i].kind] & ANSWER) && !headers_add(to, from->list[i].name, from->list[i].value))
+        if (!(OWNED[from->list[i].kind] & ANSWER) && !headers_add_field(to, &from->list[i]))
             return false;
     headers_drop_hop_by_hop(to);
-    if (!headers_add(to, (coord_slice)COORD_SLICE("x-request-id"), request_id))
+    if (!headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), request_id))
         return false;
     probe = (struct coord_head){.headers = *to};
     if (!head_has_type(&probe, "text/event-stream"))
         return true;
-    return add_unless_set(to, "Cache-Control", "no-cache") && add_unless_set(to, "X-Accel-Buffering", "no");
+    return add_unless_set(to, (coord_slice)COORD_SLICE("Cache-Control"), (coord_slice)COORD_SLICE("no-cache")) &&
+           add_unless_set(to, (coord_slice)COORD_SLICE("X-Accel-Buffering"), (coord_slice)COORD_SLICE("no"));
 }

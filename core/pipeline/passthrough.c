@@ -78,13 +78,17 @@ static void begin(struct passthrough *self)
 static void on_head(struct leg *leg, const struct leg_head *head)
 {
     struct passthrough *self = leg_owner(leg);
+    struct arena *arena = exchange_arena(self->visit->exchange);
+    struct headers borrowed; /* from the leg, which does not keep it */
 
     self->head_seen = true;
     self->status = head->status;
     self->length = head->length;
-    headers_init(&self->headers, exchange_arena(self->visit->exchange));
-    if (!client_headers(&self->headers, &head->headers, self->visit->id) ||
-        !cors_allow(&self->headers, exchange_headers(self->visit->exchange), self->generation->settings)) {
+    headers_init(&borrowed, arena);
+    headers_init(&self->headers, arena);
+    if (!client_headers(&borrowed, &head->headers, self->visit->id) ||
+        !cors_allow(&borrowed, exchange_headers(self->visit->exchange), self->generation->settings) ||
+        !headers_copy(&self->headers, &borrowed)) {
         leg_cancel(leg);
         self->leg = NULL;
         front_answer_error(self->visit, 500, NULL, NULL, "memory is short");
