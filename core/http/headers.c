@@ -1,7 +1,7 @@
 /* See headers.h. The list grows in the arena, so an outgrown one stays there until the arena is reset. */
 #include "headers.h"
 
-enum { FIRST_CAPACITY = 8 };
+enum { FIRST_CAPACITY = 4 }; /* what is left of a client's fields on a leg, and of the core's */
 
 static unsigned char lower(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c); }
 
@@ -36,25 +36,35 @@ bool header_name_valid(coord_slice name)
     return name.size > 0;
 }
 
+static uint64_t eight_at(const char *text)
+{
+    uint64_t bytes;
+
+    memcpy(&bytes, text, sizeof bytes);
+    return bytes;
+}
+
 /*
  * What may not stand in a value lies below 0x0e, like little else: eight bytes at a time are asked for that (the carry of a
- * subtraction shows in the highest bit of a byte).
+ * subtraction shows in the highest bit of a byte), the last of them perhaps twice.
  */
 static bool has_low_byte(coord_slice value)
 {
     const uint64_t each = UINT64_C(0x0101010101010101);
     uint64_t found = 0;
-    size_t at = 0;
 
-    for (; value.size - at >= sizeof found; at += sizeof found) {
-        uint64_t bytes;
+    if (value.size < sizeof found) {
+        for (size_t at = 0; at < value.size; at++)
+            if ((unsigned char)value.data[at] < 0x0e)
+                return true;
+        return false;
+    }
+    for (size_t at = 0; at < value.size; at += sizeof found) {
+        size_t last = value.size - sizeof found;
+        uint64_t bytes = eight_at(value.data + (at < last ? at : last));
 
-        memcpy(&bytes, value.data + at, sizeof bytes);
         found |= (bytes - 0x0e * each) & ~bytes;
     }
-    for (; at < value.size; at++)
-        if ((unsigned char)value.data[at] < 0x0e)
-            return true;
     return (found & 0x80 * each) != 0;
 }
 
@@ -101,23 +111,19 @@ static const coord_slice NAMES[HEADER_KINDS] = {
  */
 static bool is_named(const char *name, enum header_kind kind)
 {
-    const coord_slice own = NAMES[kind];
     const uint64_t letter = UINT64_C(0x4040404040404040);
-    size_t at = 0;
+    const coord_slice own = NAMES[kind];
 
     if (own.size < sizeof letter)
         return header_names_alike(name, own.data, own.size);
-    for (;;) {
-        uint64_t bytes, wanted;
+    for (size_t at = 0; at < own.size; at += sizeof letter) {
+        size_t last = own.size - sizeof letter, from = at < last ? at : last;
+        uint64_t bytes = eight_at(name + from);
 
-        memcpy(&bytes, name + at, sizeof bytes);
-        memcpy(&wanted, own.data + at, sizeof wanted);
-        if ((bytes | (bytes & letter) >> 1) != wanted)
+        if ((bytes | (bytes & letter) >> 1) != eight_at(own.data + from))
             return false;
-        if (at == own.size - sizeof bytes)
-            return true;
-        at = at + 2 * sizeof bytes < own.size ? at + sizeof bytes : own.size - sizeof bytes;
     }
+    return true;
 }
 
 enum header_kind header_kind_of(coord_slice name)
