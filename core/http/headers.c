@@ -1,7 +1,7 @@
 /* See headers.h. The list grows in the arena, so an outgrown one stays there until the arena is reset. */
 #include "headers.h"
 
-enum { FIRST_CAPACITY = 4 }; /* what is left of a client's fields on a leg, and of the core's */
+enum { FIRST_CAPACITY = 8 }; /* as many as a leg has of the client and of ours, most often */
 
 static unsigned char lower(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c); }
 

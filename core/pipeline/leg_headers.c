@@ -58,6 +58,8 @@ static bool is_phase_header(coord_slice name, const struct settings *settings)
 static bool copy_without(struct headers *to, const struct headers *from, unsigned where,
                          const struct settings *settings, const coord_slice *also, size_t also_count)
 {
+    if (!headers_reserve(to, from->count))
+        return false;
     for (size_t i = 0; i < from->count; i++) {
         const struct header *field = &from->list[i];
 
