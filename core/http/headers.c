@@ -28,13 +28,8 @@ static const bool token_bytes[256] = {
     ['v'] = true, ['w'] = true, ['x'] = true, ['y'] = true, ['z'] = true,
 };
 
-bool header_name_valid(coord_slice name)
-{
-    for (size_t i = 0; i < name.size; i++)
-        if (!token_bytes[(unsigned char)name.data[i]])
-            return false;
-    return name.size > 0;
-}
+/* One in each byte of a word. */
+#define EACH UINT64_C(0x0101010101010101)
 
 static uint64_t eight_at(const char *text)
 {
@@ -44,13 +39,20 @@ static uint64_t eight_at(const char *text)
     return bytes;
 }
 
+bool header_name_valid(coord_slice name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (!token_bytes[(unsigned char)name.data[i]])
+            return false;
+    return name.size > 0;
+}
+
 /*
  * What may not stand in a value lies below 0x0e, like little else: eight bytes at a time are asked for that (the carry of a
  * subtraction shows in the highest bit of a byte), the last of them perhaps twice.
  */
 static bool has_low_byte(coord_slice value)
 {
-    const uint64_t each = UINT64_C(0x0101010101010101);
     uint64_t found = 0;
 
     if (value.size < sizeof found) {
@@ -63,9 +65,9 @@ static bool has_low_byte(coord_slice value)
         size_t last = value.size - sizeof found;
         uint64_t bytes = eight_at(value.data + (at < last ? at : last));
 
-        found |= (bytes - 0x0e * each) & ~bytes;
+        found |= (bytes - 0x0e * EACH) & ~bytes;
     }
-    return (found & 0x80 * each) != 0;
+    return (found & 0x80 * EACH) != 0;
 }
 
 bool header_value_valid(coord_slice value)
@@ -111,16 +113,15 @@ static const coord_slice NAMES[HEADER_KINDS] = {
  */
 static bool is_named(const char *name, enum header_kind kind)
 {
-    const uint64_t letter = UINT64_C(0x4040404040404040);
     const coord_slice own = NAMES[kind];
 
-    if (own.size < sizeof letter)
+    if (own.size < sizeof(uint64_t))
         return header_names_alike(name, own.data, own.size);
-    for (size_t at = 0; at < own.size; at += sizeof letter) {
-        size_t last = own.size - sizeof letter, from = at < last ? at : last;
+    for (size_t at = 0; at < own.size; at += sizeof(uint64_t)) {
+        size_t last = own.size - sizeof(uint64_t), from = at < last ? at : last;
         uint64_t bytes = eight_at(name + from);
 
-        if ((bytes | (bytes & letter) >> 1) != eight_at(own.data + from))
+        if ((bytes | (bytes & 0x40 * EACH) >> 1) != eight_at(own.data + from))
             return false;
     }
     return true;
@@ -198,6 +199,13 @@ bool headers_add_field(struct headers *headers, const struct header *field)
 bool headers_add_borrowed(struct headers *headers, coord_slice name, coord_slice value)
 {
     const struct header field = {name, value, header_kind_of(name)};
+
+    return headers_add_field(headers, &field);
+}
+
+bool headers_add_known(struct headers *headers, enum header_kind kind, coord_slice value)
+{
+    const struct header field = {NAMES[kind], value, kind};
 
     return headers_add_field(headers, &field);
 }

@@ -62,6 +62,9 @@ bool headers_add(struct headers *headers, coord_slice name, coord_slice value) _
 /* Appends without copying: both live as long as the list. */
 bool headers_add_borrowed(struct headers *headers, coord_slice name, coord_slice value)
     __attribute__((warn_unused_result));
+/* The same for a name that has a kind, in small letters. */
+bool headers_add_known(struct headers *headers, enum header_kind kind, coord_slice value)
+    __attribute__((warn_unused_result));
 /* The same with a field of another list. */
 bool headers_add_field(struct headers *headers, const struct header *field) __attribute__((warn_unused_result));
 /* Makes room for `more` fields and no more; false when memory is short. Without it the list grows by doubling. */

@@ -111,7 +111,7 @@ bool leg_headers_add_trace(struct headers *to, const struct trace_context *trace
         return true;
     trace_format_child(trace, parent);
     return headers_add(to, (coord_slice)COORD_SLICE("traceparent"), (coord_slice){parent, sizeof parent - 1}) &&
-           (tracestate.size == 0 || headers_add_borrowed(to, (coord_slice)COORD_SLICE("tracestate"), tracestate));
+           (tracestate.size == 0 || headers_add_known(to, HEADER_TRACE_STATE, tracestate));
 }
 
 bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id,
@@ -122,12 +122,11 @@ bool leg_headers_owned(struct headers *to, const struct coord_request *request, 
     for (size_t i = 0; phase && i < gateway->phase_header_count; i++)
         if (!headers_add_borrowed(to, gateway->phase_headers[i], coord_slice_of(phase)))
             return false;
-    if (parent.size > 0 && !headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-llm-d-parent-request-id"), parent))
+    if (parent.size > 0 && !headers_add_known(to, HEADER_PARENT_REQUEST_ID, parent))
         return false;
-    if (request->decision_id[0] && !headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-llm-d-revision-decision-id"),
-                                                         coord_slice_of(request->decision_id)))
+    if (request->decision_id[0] && !headers_add_known(to, HEADER_DECISION_ID, coord_slice_of(request->decision_id)))
         return false;
-    return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), id) &&
+    return headers_add_known(to, HEADER_REQUEST_ID, id) &&
            leg_headers_add_trace(to, &request->trace, request->tracestate);
 }
 
@@ -146,7 +145,7 @@ bool client_headers(struct headers *to, const struct headers *from, coord_slice 
         if (!(OWNED[from->list[i].kind] & ANSWER) && !headers_add_field(to, &from->list[i]))
             return false;
     headers_drop_hop_by_hop(to);
-    if (!headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), request_id))
+    if (!headers_add_known(to, HEADER_REQUEST_ID, request_id))
         return false;
     probe = (struct coord_head){.headers = *to};
     if (!head_has_type(&probe, "text/event-stream"))

@@ -244,8 +244,7 @@ bool passthrough_headers(struct headers *to, const struct visit *visit, const st
     for (size_t i = 0; i < gateway->phase_header_count; i++)
         if (!headers_add_borrowed(to, gateway->phase_headers[i], (coord_slice)COORD_SLICE(COORD_PHASE_DECODE)))
             return false;
-    return headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), visit->id) &&
-           leg_headers_add_trace(to, &trace, tracestate);
+    return headers_add_known(to, HEADER_REQUEST_ID, visit->id) && leg_headers_add_trace(to, &trace, tracestate);
 }
 
 /* What can be said before anything is sent. */
