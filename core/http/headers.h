@@ -44,8 +44,7 @@ enum header_kind {
 struct header {
     coord_slice name;
     coord_slice value;
-    enum header_kind
-        kind; /* of the name, told when the field is added to a list; one that stands in none may lack it */
+    enum header_kind kind; /* of the name, told as the field is added to a list; outside of lists it may be missing */
 };
 
 struct headers {
