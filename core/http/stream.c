@@ -9,7 +9,6 @@
 #include "exchange.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -21,10 +20,22 @@ struct stream_chunk {
     char head[24];
 };
 
+/* The size in hexadecimal digits, and a line's end, which ends `head`. Where it begins. */
+static char *put_size(struct stream_chunk *chunk, size_t size)
+{
+    char *at = chunk->head + sizeof chunk->head - 2;
+
+    memcpy(at, "\r\n", 2);
+    do
+        *--at = "0123456789abcdef"[size % 16];
+    while ((size /= 16) > 0);
+    return at;
+}
+
 static void frame(struct exchange *exchange, size_t size, struct stream_chunk *chunk)
 {
     char *data = exchange->out.data + exchange->out_start;
-    int head;
+    char *end = chunk->head + sizeof chunk->head, *head;
 
     if (exchange->http10) {
         chunk->parts[0] = (struct iovec){data, size};
@@ -32,12 +43,12 @@ static void frame(struct exchange *exchange, size_t size, struct stream_chunk *c
         chunk->size = size;
         return;
     }
-    head = snprintf(chunk->head, sizeof chunk->head, "%zx\r\n", size);
-    chunk->parts[0] = (struct iovec){chunk->head, (size_t)head};
+    head = put_size(chunk, size);
+    chunk->parts[0] = (struct iovec){head, (size_t)(end - head)};
     chunk->parts[1] = (struct iovec){data, size};
-    chunk->parts[2] = (struct iovec){chunk->head + head - 2, 2}; /* its CR LF once more */
+    chunk->parts[2] = (struct iovec){end - 2, 2}; /* its CR LF once more */
     chunk->part_count = 3;
-    chunk->size = (size_t)head + size + 2;
+    chunk->size = (size_t)(end - head) + size + 2;
 }
 
 /* -1: the connection is over. */
@@ -73,7 +84,7 @@ void stream_flush(struct exchange *exchange)
 
         frame(exchange, size, &chunk);
         sent = send_chunk(exchange, &chunk);
-        if (sent < 0 || !keep_rest(exchange, &chunk, (size_t)sent)) {
+        if (sent < 0 || ((size_t)sent < chunk.size && !keep_rest(exchange, &chunk, (size_t)sent))) {
             exchange_lose(exchange, EXCHANGE_CLIENT_CLOSED);
             return;
         }

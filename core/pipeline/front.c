@@ -19,7 +19,7 @@ void front_answer_error(struct visit *visit, int32_t status, const char *code, c
 
     if (!headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Content-Type"),
                               (coord_slice)COORD_SLICE("application/json")) ||
-        !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("x-request-id"), visit->id) ||
+        !headers_add_known(&headers, HEADER_REQUEST_ID, visit->id) ||
         !cors_allow(&headers, exchange_headers(visit->exchange), visit->generation->settings) ||
         (allow && !headers_add_borrowed(&headers, (coord_slice)COORD_SLICE("Allow"), coord_slice_of(allow))) ||
         (status == 503 &&
@@ -71,7 +71,7 @@ struct visit *front_begin(struct worker *worker, struct exchange *exchange)
 /* 415 unless the body is as it is. */
 static bool is_compressed(const struct exchange *exchange)
 {
-    const struct header *field = headers_find(exchange_headers(exchange), (coord_slice)COORD_SLICE("content-encoding"));
+    const struct header *field = headers_first(exchange_headers(exchange), HEADER_CONTENT_ENCODING);
 
     return field && field->value.size > 0 && !header_name_is(field->value, "identity");
 }
