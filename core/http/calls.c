@@ -65,7 +65,7 @@ void exchange_upload_more(struct exchange *exchange)
     server_work(exchange);
 }
 
-/* The checks that all answers share. `headers` may be NULL. */
+/* What all answers share. `headers` may be NULL; otherwise they live as long as the exchange. */
 static coord_status begin(struct exchange *exchange, int32_t status, const struct headers *headers)
 {
     check(exchange);
@@ -77,9 +77,8 @@ static coord_status begin(struct exchange *exchange, int32_t status, const struc
         server_work(exchange);
         return COORD_LIMIT;
     }
-    headers_init(&exchange->out_headers, &exchange->arena);
-    if (headers && !headers_copy(&exchange->out_headers, headers))
-        return COORD_NO_MEMORY;
+    if (headers)
+        exchange->out_headers = *headers;
     exchange->status = status;
     exchange->answered = true;
     server_work(exchange);
@@ -88,14 +87,16 @@ static coord_status begin(struct exchange *exchange, int32_t status, const struc
 
 coord_status exchange_answer(struct exchange *exchange, int32_t status, const struct headers *headers, coord_slice body)
 {
+    struct headers own;
     coord_status result;
 
     check(exchange);
     if (exchange->answered || exchange->gone)
         return COORD_STATE;
-    if (!buffer_append_slice(&exchange->out, body))
+    headers_init(&own, &exchange->arena);
+    if ((headers && !headers_copy(&own, headers)) || !buffer_append_slice(&exchange->out, body))
         return COORD_NO_MEMORY;
-    result = begin(exchange, status, headers);
+    result = begin(exchange, status, &own);
     if (result != COORD_OK) {
         buffer_release(&exchange->out);
         return result;

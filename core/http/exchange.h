@@ -118,7 +118,7 @@ struct exchange {
     uint64_t received;
     struct buffer body;
     uint64_t budget_bytes;
-    struct headers out_headers;
+    struct headers out_headers; /* of a begun answer: the application's */
 };
 
 struct server {

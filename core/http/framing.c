@@ -21,23 +21,31 @@ static bool parse_length(coord_slice digits, int64_t *length)
     return digits.size > 0;
 }
 
-/* False when a name is no token. */
+/* False when a name is no token; those that have a kind are. */
 static bool collect(const struct headers *headers, struct framing_fields *fields)
 {
     for (size_t i = 0; i < headers->count; i++) {
         const struct header *header = &headers->list[i];
 
-        if (!header_name_valid(header->name))
-            return false;
-        if (header_name_is(header->name, "host")) {
+        switch (header->kind) {
+        case HEADER_OTHER:
+            if (!header_name_valid(header->name))
+                return false;
+            break;
+        case HEADER_HOST:
             fields->host = header;
             fields->hosts++;
-        } else if (header_name_is(header->name, "content-length")) {
+            break;
+        case HEADER_CONTENT_LENGTH:
             fields->length = header;
             fields->lengths++;
-        } else if (header_name_is(header->name, "transfer-encoding")) {
+            break;
+        case HEADER_TRANSFER_ENCODING:
             fields->coding = header;
             fields->codings++;
+            break;
+        default:
+            break;
         }
     }
     return true;

@@ -1,7 +1,7 @@
 /* See headers.h. The list grows in the arena, so an outgrown one stays there until the arena is reset. */
 #include "headers.h"
 
-enum { FIRST_CAPACITY = 8 };
+enum { FIRST_CAPACITY = 8 }; /* as many as a leg has of the client and of ours, most often */
 
 static unsigned char lower(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c); }
 
@@ -36,56 +36,214 @@ bool header_name_valid(coord_slice name)
     return name.size > 0;
 }
 
+static uint64_t eight_at(const char *text)
+{
+    uint64_t bytes;
+
+    memcpy(&bytes, text, sizeof bytes);
+    return bytes;
+}
+
+/*
+ * What may not stand in a value lies below 0x0e, like little else: eight bytes at a time are asked for that (the carry of a
+ * subtraction shows in the highest bit of a byte), the last of them perhaps twice.
+ */
+static bool has_low_byte(coord_slice value)
+{
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    uint64_t found = 0;
+
+    if (value.size < sizeof found) {
+        for (size_t at = 0; at < value.size; at++)
+            if ((unsigned char)value.data[at] < 0x0e)
+                return true;
+        return false;
+    }
+    for (size_t at = 0; at < value.size; at += sizeof found) {
+        size_t last = value.size - sizeof found;
+        uint64_t bytes = eight_at(value.data + (at < last ? at : last));
+
+        found |= (bytes - 0x0e * each) & ~bytes;
+    }
+    return (found & 0x80 * each) != 0;
+}
+
 bool header_value_valid(coord_slice value)
 {
-    return value.size == 0 || (!memchr(value.data, '\r', value.size) && !memchr(value.data, '\n', value.size) &&
-                               !memchr(value.data, '\0', value.size));
+    return !has_low_byte(value) || (!memchr(value.data, '\r', value.size) && !memchr(value.data, '\n', value.size) &&
+                                    !memchr(value.data, '\0', value.size));
+}
+
+/* Names in order of enum header_kind. */
+static const coord_slice NAMES[HEADER_KINDS] = {
+    [HEADER_TE] = COORD_SLICE("te"),
+    [HEADER_HOST] = COORD_SLICE("host"),
+    [HEADER_COOKIE] = COORD_SLICE("cookie"),
+    [HEADER_EXPECT] = COORD_SLICE("expect"),
+    [HEADER_PREFER] = COORD_SLICE("prefer"),
+    [HEADER_TRAILER] = COORD_SLICE("trailer"),
+    [HEADER_UPGRADE] = COORD_SLICE("upgrade"),
+    [HEADER_CONNECTION] = COORD_SLICE("connection"),
+    [HEADER_KEEP_ALIVE] = COORD_SLICE("keep-alive"),
+    [HEADER_TRACE_STATE] = COORD_SLICE("tracestate"),
+    [HEADER_TRACE_PARENT] = COORD_SLICE("traceparent"),
+    [HEADER_CONTENT_TYPE] = COORD_SLICE("content-type"),
+    [HEADER_REQUEST_ID] = COORD_SLICE("x-request-id"),
+    [HEADER_AUTHORIZATION] = COORD_SLICE("authorization"),
+    [HEADER_CONTENT_LENGTH] = COORD_SLICE("content-length"),
+    [HEADER_ACCEPT_ENCODING] = COORD_SLICE("accept-encoding"),
+    [HEADER_PEER_TOPOLOGY] = COORD_SLICE("x-peer-topology"),
+    [HEADER_CONTENT_ENCODING] = COORD_SLICE("content-encoding"),
+    [HEADER_PROXY_CONNECTION] = COORD_SLICE("proxy-connection"),
+    [HEADER_TRANSFER_ENCODING] = COORD_SLICE("transfer-encoding"),
+    [HEADER_PROXY_AUTHENTICATE] = COORD_SLICE("proxy-authenticate"),
+    [HEADER_PROXY_AUTHORIZATION] = COORD_SLICE("proxy-authorization"),
+    [HEADER_PIN_HOST_PORT] = COORD_SLICE("x-llm-d-pin-host-port"),
+    [HEADER_PREFILL_PIN_HOST_PORT] = COORD_SLICE("x-prefill-pin-host-port"),
+    [HEADER_PARENT_REQUEST_ID] = COORD_SLICE("x-llm-d-parent-request-id"),
+    [HEADER_DECISION_ID] = COORD_SLICE("x-llm-d-revision-decision-id"),
+};
+
+/*
+ * True when the name is that of the kind, which is as long. Eight bytes at a time, the last of them perhaps looked at twice:
+ * names of kinds hold small letters and hyphens, and nothing but a letter becomes one when the bit that tells capital
+ * letters from small ones is set where the bit that all letters have is.
+ */
+static bool is_named(const char *name, enum header_kind kind)
+{
+    const uint64_t letter = UINT64_C(0x4040404040404040);
+    const coord_slice own = NAMES[kind];
+
+    if (own.size < sizeof letter)
+        return header_names_alike(name, own.data, own.size);
+    for (size_t at = 0; at < own.size; at += sizeof letter) {
+        size_t last = own.size - sizeof letter, from = at < last ? at : last;
+        uint64_t bytes = eight_at(name + from);
+
+        if ((bytes | (bytes & letter) >> 1) != eight_at(own.data + from))
+            return false;
+    }
+    return true;
+}
+
+enum header_kind header_kind_of(coord_slice name)
+{
+    /* The first and last kind whose name has so many bytes. */
+    static const struct {
+        unsigned char first, last;
+    } of_size[] = {
+        [2] = {HEADER_TE, HEADER_TE},
+        [4] = {HEADER_HOST, HEADER_HOST},
+        [6] = {HEADER_COOKIE, HEADER_PREFER},
+        [7] = {HEADER_TRAILER, HEADER_UPGRADE},
+        [10] = {HEADER_CONNECTION, HEADER_TRACE_STATE},
+        [11] = {HEADER_TRACE_PARENT, HEADER_TRACE_PARENT},
+        [12] = {HEADER_CONTENT_TYPE, HEADER_REQUEST_ID},
+        [13] = {HEADER_AUTHORIZATION, HEADER_AUTHORIZATION},
+        [14] = {HEADER_CONTENT_LENGTH, HEADER_CONTENT_LENGTH},
+        [15] = {HEADER_ACCEPT_ENCODING, HEADER_PEER_TOPOLOGY},
+        [16] = {HEADER_CONTENT_ENCODING, HEADER_PROXY_CONNECTION},
+        [17] = {HEADER_TRANSFER_ENCODING, HEADER_TRANSFER_ENCODING},
+        [18] = {HEADER_PROXY_AUTHENTICATE, HEADER_PROXY_AUTHENTICATE},
+        [19] = {HEADER_PROXY_AUTHORIZATION, HEADER_PROXY_AUTHORIZATION},
+        [21] = {HEADER_PIN_HOST_PORT, HEADER_PIN_HOST_PORT},
+        [23] = {HEADER_PREFILL_PIN_HOST_PORT, HEADER_PREFILL_PIN_HOST_PORT},
+        [25] = {HEADER_PARENT_REQUEST_ID, HEADER_PARENT_REQUEST_ID},
+        [28] = {HEADER_DECISION_ID, HEADER_DECISION_ID},
+    };
+    unsigned first, last;
+
+    if (name.size >= sizeof of_size / sizeof *of_size)
+        return HEADER_OTHER;
+    first = of_size[name.size].first;
+    last = of_size[name.size].last;
+    for (unsigned kind = first; kind <= last && kind != HEADER_OTHER; kind++)
+        if (is_named(name.data, kind))
+            return (enum header_kind)kind;
+    return HEADER_OTHER;
 }
 
 void headers_init(struct headers *headers, struct arena *arena) { *headers = (struct headers){.arena = arena}; }
 
-static bool make_room(struct headers *headers)
+bool headers_reserve(struct headers *headers, size_t more)
 {
-    size_t capacity = headers->capacity ? 2 * headers->capacity : FIRST_CAPACITY;
     struct header *list;
 
-    if (headers->count < headers->capacity)
+    if (more <= headers->capacity - headers->count)
         return true;
-    list = arena_alloc(headers->arena, capacity * sizeof *list);
+    list = arena_alloc(headers->arena, (headers->count + more) * sizeof *list);
     if (!list)
         return false;
     if (headers->count > 0)
         memcpy(list, headers->list, headers->count * sizeof *list);
     headers->list = list;
-    headers->capacity = capacity;
+    headers->capacity = headers->count + more;
+    return true;
+}
+
+static bool make_room(struct headers *headers)
+{
+    return headers->count < headers->capacity ||
+           headers_reserve(headers, headers->capacity ? headers->capacity : FIRST_CAPACITY);
+}
+
+bool headers_add_field(struct headers *headers, const struct header *field)
+{
+    if (!make_room(headers))
+        return false;
+    headers->list[headers->count++] = *field;
     return true;
 }
 
 bool headers_add_borrowed(struct headers *headers, coord_slice name, coord_slice value)
 {
-    if (!make_room(headers))
-        return false;
-    headers->list[headers->count++] = (struct header){name, value};
-    return true;
+    const struct header field = {name, value, header_kind_of(name)};
+
+    return headers_add_field(headers, &field);
+}
+
+static size_t size_kept(const struct header *field) { return field->name.size + field->value.size + 2; }
+
+/* What arena_copy does, in memory that is there. */
+static coord_slice keep(char **at, coord_slice text)
+{
+    coord_slice kept = {*at, text.size};
+
+    if (text.size > 0)
+        memcpy(*at, text.data, text.size);
+    (*at)[text.size] = '\0';
+    *at += text.size + 1;
+    return kept;
+}
+
+static struct header field_kept(char **at, const struct header *field)
+{
+    coord_slice name = keep(at, field->name);
+
+    return (struct header){name, keep(at, field->value), field->kind};
 }
 
 bool headers_add(struct headers *headers, coord_slice name, coord_slice value)
 {
-    coord_slice own_name = arena_copy(headers->arena, name);
-    coord_slice own_value = arena_copy(headers->arena, value);
+    struct header field = {name, value, header_kind_of(name)};
+    char *own = arena_alloc(headers->arena, size_kept(&field));
 
-    return own_name.data && own_value.data && headers_add_borrowed(headers, own_name, own_value);
+    if (!own)
+        return false;
+    field = field_kept(&own, &field);
+    return headers_add_field(headers, &field);
 }
 
 bool headers_set(struct headers *headers, coord_slice name, coord_slice value)
 {
-    coord_slice own_name = arena_copy(headers->arena, name); /* `name` may be one of those removed */
-    coord_slice own_value = arena_copy(headers->arena, value);
+    struct header field = {name, value, header_kind_of(name)};
+    char *own = arena_alloc(headers->arena, size_kept(&field)); /* `name` may be one of those removed */
 
-    if (!own_name.data || !own_value.data || !make_room(headers))
+    if (!own || !make_room(headers))
         return false;
-    headers_remove(headers, own_name);
-    return headers_add_borrowed(headers, own_name, own_value);
+    field = field_kept(&own, &field);
+    headers_remove(headers, field.name);
+    return headers_add_field(headers, &field);
 }
 
 size_t headers_remove(struct headers *headers, coord_slice name)
@@ -104,6 +262,14 @@ const struct header *headers_find(const struct headers *headers, coord_slice nam
 {
     for (size_t i = 0; i < headers->count; i++)
         if (header_name_equal(headers->list[i].name, name))
+            return &headers->list[i];
+    return NULL;
+}
+
+const struct header *headers_first(const struct headers *headers, enum header_kind kind)
+{
+    for (size_t i = 0; i < headers->count; i++)
+        if (headers->list[i].kind == kind)
             return &headers->list[i];
     return NULL;
 }
@@ -142,18 +308,28 @@ static const char *element_end(const char *at, const char *end, char also)
     return at;
 }
 
-static bool list_has(coord_slice list, coord_slice token)
+/* The next element of a comma-separated list without its parameters; false when there is none. Moves `*at` behind it. */
+static bool next_token(const char **at, const char *end, coord_slice *token)
+{
+    const char *begin = *at, *stop;
+
+    if (begin >= end)
+        return false;
+    stop = element_end(begin, end, ',');
+    *token = trimmed(begin, element_end(begin, stop, ';'));
+    *at = stop + (stop < end);
+    return true;
+}
+
+static bool list_has(coord_slice list, coord_slice wanted)
 {
     const char *at = list.data;
     const char *end = list.size ? list.data + list.size : at;
+    coord_slice token;
 
-    while (at < end) {
-        const char *stop = element_end(at, end, ',');
-
-        if (header_name_equal(trimmed(at, element_end(at, stop, ';')), token))
+    while (next_token(&at, end, &token))
+        if (header_name_equal(token, wanted))
             return true;
-        at = stop + (stop < end);
-    }
     return false;
 }
 
@@ -165,51 +341,57 @@ bool headers_has_token(const struct headers *headers, coord_slice name, coord_sl
     return false;
 }
 
-static bool is_hop_by_hop(coord_slice name)
-{
-    static const coord_slice names[] = {COORD_SLICE("keep-alive"),
-                                        COORD_SLICE("proxy-connection"),
-                                        COORD_SLICE("proxy-authenticate"),
-                                        COORD_SLICE("proxy-authorization"),
-                                        COORD_SLICE("te"),
-                                        COORD_SLICE("trailer"),
-                                        COORD_SLICE("transfer-encoding"),
-                                        COORD_SLICE("upgrade")};
+static const bool HOP_BY_HOP[HEADER_KINDS] = {
+    [HEADER_TE] = true,
+    [HEADER_TRAILER] = true,
+    [HEADER_UPGRADE] = true,
+    [HEADER_CONNECTION] = true,
+    [HEADER_KEEP_ALIVE] = true,
+    [HEADER_PROXY_CONNECTION] = true,
+    [HEADER_TRANSFER_ENCODING] = true,
+    [HEADER_PROXY_AUTHENTICATE] = true,
+    [HEADER_PROXY_AUTHORIZATION] = true,
+};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (header_name_equal(name, names[i]))
-            return true;
-    return false;
+/* Lets the fields that a Connection field names look hop-by-hop, too. */
+static void mark_named(struct headers *headers, coord_slice connection)
+{
+    const char *at = connection.data;
+    const char *end = connection.size ? connection.data + connection.size : at;
+    coord_slice token;
+
+    while (next_token(&at, end, &token))
+        for (size_t i = 0; i < headers->count; i++)
+            if (header_name_equal(headers->list[i].name, token) && !HOP_BY_HOP[headers->list[i].kind])
+                headers->list[i].kind = HEADER_KEEP_ALIVE;
 }
 
 void headers_drop_hop_by_hop(struct headers *headers)
 {
-    const coord_slice connection = COORD_SLICE("connection");
     size_t kept = 0;
 
-    if (!headers_find(headers, connection)) {
-        for (size_t i = 0; i < headers->count; i++)
-            if (!is_hop_by_hop(headers->list[i].name))
-                headers->list[kept++] = headers->list[i];
-        headers->count = kept;
-        return;
-    }
-    /* The Connection fields stay until all others were held against them. */
-    for (size_t i = 0; i < headers->count; i++) {
-        struct header header = headers->list[i];
-
-        if (header_name_equal(header.name, connection) ||
-            (!is_hop_by_hop(header.name) && !headers_has_token(headers, connection, header.name)))
-            headers->list[kept++] = header;
-    }
+    for (size_t i = 0; i < headers->count; i++)
+        if (headers->list[i].kind == HEADER_CONNECTION)
+            mark_named(headers, headers->list[i].value);
+    for (size_t i = 0; i < headers->count; i++)
+        if (!HOP_BY_HOP[headers->list[i].kind])
+            headers->list[kept++] = headers->list[i];
     headers->count = kept;
-    headers_remove(headers, connection);
 }
 
 bool headers_copy(struct headers *headers, const struct headers *from)
 {
+    size_t size = 0;
+    char *own;
+
+    if (from->count == 0)
+        return true;
     for (size_t i = 0; i < from->count; i++)
-        if (!headers_add(headers, from->list[i].name, from->list[i].value))
-            return false;
+        size += size_kept(&from->list[i]);
+    own = arena_alloc(headers->arena, size);
+    if (!own || !headers_reserve(headers, from->count))
+        return false;
+    for (size_t i = 0; i < from->count; i++)
+        headers->list[headers->count++] = field_kept(&own, &from->list[i]);
     return true;
 }

@@ -23,22 +23,26 @@ static coord_slice without_authority(coord_slice target)
     return (coord_slice){at, (size_t)(end - at)};
 }
 
+static const char *find(const char *at, const char *end, char byte)
+{
+    const char *found = memchr(at, byte, (size_t)(end - at));
+
+    return found ? found : end;
+}
+
 coord_slice path_of_target(coord_slice target, coord_slice *query)
 {
-    const char *end, *stop;
+    const char *fragment, *stop;
 
     if (query)
         *query = (coord_slice){NULL, 0};
     if (target.size == 0)
         return target;
     target = without_authority(target);
-    end = target.data + target.size;
-    stop = find_any(target.data, end, "?#");
-    if (query && stop < end && *stop == '?') {
-        const char *begin = stop + 1;
-
-        *query = (coord_slice){begin, (size_t)(find_any(begin, end, "#") - begin)};
-    }
+    fragment = find(target.data, target.data + target.size, '#');
+    stop = find(target.data, fragment, '?');
+    if (query && stop < fragment)
+        *query = (coord_slice){stop + 1, (size_t)(fragment - stop - 1)};
     return (coord_slice){target.data, (size_t)(stop - target.data)};
 }
 

@@ -16,21 +16,22 @@ enum {
 };
 
 /* Fields that say how a message is framed are the server's own business. */
-static bool is_framing(coord_slice name)
-{
-    static const char *const names[] = {"content-length", "transfer-encoding", "connection", "keep-alive",
-                                        "upgrade",        "proxy-connection",  "trailer",    "te"};
+static const bool FRAMING[HEADER_KINDS] = {
+    [HEADER_TE] = true,
+    [HEADER_TRAILER] = true,
+    [HEADER_UPGRADE] = true,
+    [HEADER_CONNECTION] = true,
+    [HEADER_KEEP_ALIVE] = true,
+    [HEADER_CONTENT_LENGTH] = true,
+    [HEADER_PROXY_CONNECTION] = true,
+    [HEADER_TRANSFER_ENCODING] = true,
+};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (header_name_is(name, names[i]))
-            return true;
-    return false;
-}
-
+/* A name that has a kind is a token. */
 static bool goes_out(const struct header *header)
 {
-    return header->value.size > 0 && !is_framing(header->name) && header_name_valid(header->name) &&
-           header_value_valid(header->value);
+    return header->value.size > 0 && !FRAMING[header->kind] &&
+           (header->kind != HEADER_OTHER || header_name_valid(header->name)) && header_value_valid(header->value);
 }
 
 static bool has_no_body(int32_t status) { return status == 204 || status == 304; }
@@ -77,7 +78,7 @@ bool reply_head_fits(const struct exchange *exchange, const struct headers *head
         const struct header *header = &exchange->headers.list[i];
 
         used += header->name.size + header->value.size + 4 + REQUEST_FIELD;
-        if (header_name_is(header->name, "cookie")) /* copied and taken apart */
+        if (header->kind == HEADER_COOKIE) /* copied and taken apart */
             used += 4 * header->value.size;
     }
     for (size_t i = 0; i < exchange->target.size; i++)
@@ -88,7 +89,7 @@ bool reply_head_fits(const struct exchange *exchange, const struct headers *head
     return used < memory && need <= memory - used;
 }
 
-/* The names and values of ours end with a NUL: arena_copy sees to that. */
+/* Names and values end with a NUL: see exchange_begin. */
 static bool add_header(struct MHD_Response *response, const struct header *header)
 {
     return !goes_out(header) || MHD_add_response_header(response, header->name.data, header->value.data) == MHD_YES;

@@ -119,13 +119,17 @@ static enum MHD_Result collect(void *context, enum MHD_ValueKind kind, const cha
 
 static void read_head(struct exchange *exchange, const char *method, const char *version)
 {
+    struct MHD_Connection *mhd = exchange->connection->mhd;
+    int count = MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, NULL, NULL);
     const struct header *expect;
 
     exchange->method = coord_slice_of(method);
     exchange->head_request = coord_slice_is(exchange->method, "HEAD");
     exchange->http10 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
-    MHD_get_connection_values_n(exchange->connection->mhd, MHD_HEADER_KIND, collect, exchange);
-    expect = headers_find(&exchange->headers, coord_slice_of("expect"));
+    if (count > 0 && !headers_reserve(&exchange->headers, (size_t)count))
+        exchange->cut = true;
+    MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, collect, exchange);
+    expect = headers_first(&exchange->headers, HEADER_EXPECT);
     exchange->expects_continue = expect && !exchange->http10 && header_name_is(expect->value, "100-continue");
 }
 

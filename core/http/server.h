@@ -147,8 +147,9 @@ coord_status exchange_answer(struct exchange *exchange, int32_t status, const st
 
 /*
  * Begins an answer whose body follows. `length`: -1 unknown (chunked, or close-delimited for HTTP/1.0), else exactly that many
- * bytes must follow. `headers` must hold no framing fields; fields whose value is empty are left out. A head that does not fit is
- * answered as EXCHANGE_HEAD_TOO_LARGE, and COORD_LIMIT is returned.
+ * bytes must follow. `headers` must hold no framing fields; fields whose value is empty are left out. They are not copied: the
+ * list, names and values, each ended by a NUL, stay as they are until on_done. NULL: none. A head that does not fit is answered as
+ * EXCHANGE_HEAD_TOO_LARGE, and COORD_LIMIT is returned.
  */
 coord_status exchange_begin(struct exchange *exchange, int32_t status, const struct headers *headers, int64_t length);
 

@@ -71,7 +71,7 @@ struct visit *front_begin(struct worker *worker, struct exchange *exchange)
 /* 415 unless the body is as it is. */
 static bool is_compressed(const struct exchange *exchange)
 {
-    const struct header *field = headers_find(exchange_headers(exchange), (coord_slice)COORD_SLICE("content-encoding"));
+    const struct header *field = headers_first(exchange_headers(exchange), HEADER_CONTENT_ENCODING);
 
     return field && field->value.size > 0 && !header_name_is(field->value, "identity");
 }

@@ -46,13 +46,12 @@ static bool usable(coord_slice id)
 
 coord_slice id_of_request(const struct headers *headers, struct arena *arena, size_t *rejected)
 {
-    static const coord_slice name = COORD_SLICE("x-request-id");
-    const struct header *field = headers_find(headers, name);
+    const struct header *field = headers_first(headers, HEADER_REQUEST_ID);
     char fresh[ID_SIZE + 1];
 
     if (rejected)
         *rejected = 0;
-    if (field && headers_count(headers, name) == 1 && usable(field->value))
+    if (field && headers_count(headers, field->name) == 1 && usable(field->value))
         return field->value;
     if (field && rejected)
         *rejected = field->value.size;

@@ -10,39 +10,28 @@ enum {
     STEP = 1 << 4,        /* no step sets it on a leg */
 };
 
-static const struct {
-    coord_slice name;
-    unsigned where;
-} OWNED[] = {
-    {COORD_SLICE("host"), PIPELINE | PASSTHROUGH | STEP},
-    {COORD_SLICE("content-length"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
-    {COORD_SLICE("transfer-encoding"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
-    {COORD_SLICE("trailer"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
-    {COORD_SLICE("expect"), PIPELINE | PASSTHROUGH | STEP},
-    {COORD_SLICE("connection"), STEP},
-    {COORD_SLICE("content-type"), PIPELINE},
-    {COORD_SLICE("accept-encoding"), PIPELINE},
-    {COORD_SLICE("prefer"), PIPELINE},
-    {COORD_SLICE("cookie"), PIPELINE | CREDENTIAL},
-    {COORD_SLICE("authorization"), CREDENTIAL},
-    {COORD_SLICE("proxy-authorization"), PIPELINE | PASSTHROUGH | CREDENTIAL},
-    {COORD_SLICE("x-request-id"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
-    {COORD_SLICE("x-llm-d-parent-request-id"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
-    {COORD_SLICE("traceparent"), PIPELINE | PASSTHROUGH | STEP},
-    {COORD_SLICE("tracestate"), PIPELINE | PASSTHROUGH | STEP},
-    {COORD_SLICE("x-llm-d-revision-decision-id"), PIPELINE | PASSTHROUGH | ANSWER | STEP},
-    {COORD_SLICE("x-llm-d-pin-host-port"), PIPELINE | PASSTHROUGH},
-    {COORD_SLICE("x-prefill-pin-host-port"), PIPELINE | PASSTHROUGH},
-    {COORD_SLICE("x-peer-topology"), PIPELINE | PASSTHROUGH | ANSWER},
+static const unsigned char OWNED[HEADER_KINDS] = {
+    [HEADER_HOST] = PIPELINE | PASSTHROUGH | STEP,
+    [HEADER_CONTENT_LENGTH] = PIPELINE | PASSTHROUGH | ANSWER | STEP,
+    [HEADER_TRANSFER_ENCODING] = PIPELINE | PASSTHROUGH | ANSWER | STEP,
+    [HEADER_TRAILER] = PIPELINE | PASSTHROUGH | ANSWER | STEP,
+    [HEADER_EXPECT] = PIPELINE | PASSTHROUGH | STEP,
+    [HEADER_CONNECTION] = STEP,
+    [HEADER_CONTENT_TYPE] = PIPELINE,
+    [HEADER_ACCEPT_ENCODING] = PIPELINE,
+    [HEADER_PREFER] = PIPELINE,
+    [HEADER_COOKIE] = PIPELINE | CREDENTIAL,
+    [HEADER_AUTHORIZATION] = CREDENTIAL,
+    [HEADER_PROXY_AUTHORIZATION] = PIPELINE | PASSTHROUGH | CREDENTIAL,
+    [HEADER_REQUEST_ID] = PIPELINE | PASSTHROUGH | ANSWER | STEP,
+    [HEADER_PARENT_REQUEST_ID] = PIPELINE | PASSTHROUGH | ANSWER | STEP,
+    [HEADER_TRACE_PARENT] = PIPELINE | PASSTHROUGH | STEP,
+    [HEADER_TRACE_STATE] = PIPELINE | PASSTHROUGH | STEP,
+    [HEADER_DECISION_ID] = PIPELINE | PASSTHROUGH | ANSWER | STEP,
+    [HEADER_PIN_HOST_PORT] = PIPELINE | PASSTHROUGH,
+    [HEADER_PREFILL_PIN_HOST_PORT] = PIPELINE | PASSTHROUGH,
+    [HEADER_PEER_TOPOLOGY] = PIPELINE | PASSTHROUGH | ANSWER,
 };
-
-static unsigned owned(coord_slice name)
-{
-    for (size_t i = 0; i < sizeof OWNED / sizeof *OWNED; i++)
-        if (header_name_equal(name, OWNED[i].name))
-            return OWNED[i].where;
-    return 0;
-}
 
 static bool listed(coord_slice name, const coord_slice *list, size_t count)
 {
@@ -52,9 +41,9 @@ static bool listed(coord_slice name, const coord_slice *list, size_t count)
     return false;
 }
 
-bool leg_header_is_credential(coord_slice name) { return (owned(name) & CREDENTIAL) != 0; }
+bool leg_header_is_credential(coord_slice name) { return (OWNED[header_kind_of(name)] & CREDENTIAL) != 0; }
 
-bool leg_header_is_the_cores(coord_slice name) { return (owned(name) & STEP) != 0; }
+bool leg_header_is_the_cores(coord_slice name) { return (OWNED[header_kind_of(name)] & STEP) != 0; }
 
 /* Of any gateway: a client may name the phase of none. */
 static bool is_phase_header(coord_slice name, const struct settings *settings)
@@ -69,13 +58,15 @@ static bool is_phase_header(coord_slice name, const struct settings *settings)
 static bool copy_without(struct headers *to, const struct headers *from, unsigned where,
                          const struct settings *settings, const coord_slice *also, size_t also_count)
 {
+    if (!headers_reserve(to, from->count))
+        return false;
     for (size_t i = 0; i < from->count; i++) {
         const struct header *field = &from->list[i];
 
-        if ((owned(field->name) & where) || is_phase_header(field->name, settings) ||
+        if ((OWNED[field->kind] & where) || is_phase_header(field->name, settings) ||
             listed(field->name, also, also_count))
             continue;
-        if (!headers_add_borrowed(to, field->name, field->value))
+        if (!headers_add_field(to, field))
             return false;
     }
     headers_drop_hop_by_hop(to);
@@ -102,12 +93,11 @@ bool leg_headers_passthrough(struct headers *to, const struct headers *from, con
 
 struct trace_context leg_headers_read_trace(const struct headers *from, coord_slice *tracestate)
 {
-    static const coord_slice name = COORD_SLICE("traceparent");
-    const struct header *parent = headers_find(from, name);
-    const struct header *state = headers_find(from, (coord_slice)COORD_SLICE("tracestate"));
+    const struct header *parent = headers_first(from, HEADER_TRACE_PARENT);
+    const struct header *state = headers_first(from, HEADER_TRACE_STATE);
     struct trace_context trace = {0};
 
-    if (parent && headers_count(from, name) == 1)
+    if (parent && headers_count(from, parent->name) == 1)
         trace = trace_parse(parent->value);
     *tracestate = trace.valid && state ? state->value : (coord_slice){0};
     return trace;
@@ -141,24 +131,26 @@ bool leg_headers_owned(struct headers *to, const struct coord_request *request, 
            leg_headers_add_trace(to, &request->trace, request->tracestate);
 }
 
-static bool add_unless_set(struct headers *headers, const char *name, const char *value)
+static bool add_unless_set(struct headers *headers, coord_slice name, coord_slice value)
 {
-    return headers_find(headers, coord_slice_of(name)) ||
-           headers_add_borrowed(headers, coord_slice_of(name), coord_slice_of(value));
+    return headers_find(headers, name) || headers_add_borrowed(headers, name, value);
 }
 
 bool client_headers(struct headers *to, const struct headers *from, coord_slice request_id)
 {
     struct coord_head probe;
 
+    if (!headers_reserve(to, from->count + 1)) /* some go, some come */
+        return false;
     for (size_t i = 0; i < from->count; i++)
-        if (!(owned(from->list[i].name) & ANSWER) && !headers_add(to, from->list[i].name, from->list[i].value))
+        if (!(OWNED[from->list[i].kind] & ANSWER) && !headers_add_field(to, &from->list[i]))
             return false;
     headers_drop_hop_by_hop(to);
-    if (!headers_add(to, (coord_slice)COORD_SLICE("x-request-id"), request_id))
+    if (!headers_add_borrowed(to, (coord_slice)COORD_SLICE("x-request-id"), request_id))
         return false;
     probe = (struct coord_head){.headers = *to};
     if (!head_has_type(&probe, "text/event-stream"))
         return true;
-    return add_unless_set(to, "Cache-Control", "no-cache") && add_unless_set(to, "X-Accel-Buffering", "no");
+    return add_unless_set(to, (coord_slice)COORD_SLICE("Cache-Control"), (coord_slice)COORD_SLICE("no-cache")) &&
+           add_unless_set(to, (coord_slice)COORD_SLICE("X-Accel-Buffering"), (coord_slice)COORD_SLICE("no"));
 }

@@ -30,7 +30,10 @@ bool leg_headers_add_trace(struct headers *to, const struct trace_context *trace
 bool leg_headers_owned(struct headers *to, const struct coord_request *request, const char *phase, coord_slice id,
                        coord_slice parent);
 
-/* An answer's fields as the client gets them: hop-by-hop, framing and coordinator-owned fields out, x-request-id ours, and for event streams the no-buffering pair (decision 56). */
+/*
+ * An answer's fields as the client gets them: hop-by-hop, framing and coordinator-owned fields out, x-request-id ours, and for
+ * event streams the no-buffering pair (decision 56). Names and values are borrowed, from `from` and from `request_id`.
+ */
 bool client_headers(struct headers *to, const struct headers *from, coord_slice request_id);
 
 /* The client's credentials that a leg to an upstream of the step's own does not get unless the step adds them. */

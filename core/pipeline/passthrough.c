@@ -78,13 +78,17 @@ static void begin(struct passthrough *self)
 static void on_head(struct leg *leg, const struct leg_head *head)
 {
     struct passthrough *self = leg_owner(leg);
+    struct arena *arena = exchange_arena(self->visit->exchange);
+    struct headers borrowed; /* from the leg, which does not keep it */
 
     self->head_seen = true;
     self->status = head->status;
     self->length = head->length;
-    headers_init(&self->headers, exchange_arena(self->visit->exchange));
-    if (!client_headers(&self->headers, &head->headers, self->visit->id) ||
-        !cors_allow(&self->headers, exchange_headers(self->visit->exchange), self->generation->settings)) {
+    headers_init(&borrowed, arena);
+    headers_init(&self->headers, arena);
+    if (!client_headers(&borrowed, &head->headers, self->visit->id) ||
+        !cors_allow(&borrowed, exchange_headers(self->visit->exchange), self->generation->settings) ||
+        !headers_copy(&self->headers, &borrowed)) {
         leg_cancel(leg);
         self->leg = NULL;
         front_answer_error(self->visit, 500, NULL, NULL, "memory is short");
@@ -250,7 +254,7 @@ static bool refuse(struct visit *visit)
     struct exchange *exchange = visit->exchange;
     coord_slice target = exchange_target(exchange);
 
-    if (headers_find(exchange_headers(exchange), (coord_slice)COORD_SLICE("upgrade")))
+    if (headers_first(exchange_headers(exchange), HEADER_UPGRADE))
         front_answer_error(visit, 501, NULL, NULL, "protocol upgrades are not supported");
     else if (!header_name_valid(exchange_method(exchange)))
         front_answer_error(visit, 400, "invalid_request", NULL, "the request method is not a token");

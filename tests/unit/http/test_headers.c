@@ -131,6 +131,9 @@ static void hop_by_hop_fields_are_dropped(void **state)
         {"those that Connection names", "x-a: 1|Connection: close, X-A|x-b: 2|x-A: 3", "x-b: 2"},
         {"by several fields, before and after", "p: 1|connection: q|q: 2|r: 3|Connection: p|s: 4", "r: 3|s: 4"},
         {"Connection alone", "Connection: keep-alive", ""},
+        {"what Connection names twice", "x: 1|Connection: x, x;q, x|Connection: X|y: 2", "y: 2"},
+        {"one that has a kind", "Connection: host|Host: 1|Cookie: 2", "Cookie: 2"},
+        {"Connection itself", "Connection: connection|a: 1", "a: 1"},
     };
 
     (void)state;
@@ -162,6 +165,103 @@ static void names_and_values_are_judged_as_in_the_rfc(void **state)
     assert_false(header_name_equal(text("a"), text("ab")));
 }
 
+static void a_name_has_its_kind_however_it_is_spelled(void **state)
+{
+    static const struct {
+        const char *name;
+        enum header_kind kind;
+    } rows[] = {
+        {"TE", HEADER_TE},
+        {"Host", HEADER_HOST},
+        {"Cookie", HEADER_COOKIE},
+        {"expect", HEADER_EXPECT},
+        {"Prefer", HEADER_PREFER},
+        {"Trailer", HEADER_TRAILER},
+        {"Upgrade", HEADER_UPGRADE},
+        {"Connection", HEADER_CONNECTION},
+        {"Keep-Alive", HEADER_KEEP_ALIVE},
+        {"tracestate", HEADER_TRACE_STATE},
+        {"traceparent", HEADER_TRACE_PARENT},
+        {"Content-TYPE", HEADER_CONTENT_TYPE},
+        {"X-Request-Id", HEADER_REQUEST_ID},
+        {"AUTHORIZATION", HEADER_AUTHORIZATION},
+        {"Content-Length", HEADER_CONTENT_LENGTH},
+        {"Accept-Encoding", HEADER_ACCEPT_ENCODING},
+        {"X-Peer-Topology", HEADER_PEER_TOPOLOGY},
+        {"Content-Encoding", HEADER_CONTENT_ENCODING},
+        {"Proxy-Connection", HEADER_PROXY_CONNECTION},
+        {"Transfer-Encoding", HEADER_TRANSFER_ENCODING},
+        {"Proxy-Authenticate", HEADER_PROXY_AUTHENTICATE},
+        {"Proxy-Authorization", HEADER_PROXY_AUTHORIZATION},
+        {"x-llm-d-pin-host-port", HEADER_PIN_HOST_PORT},
+        {"X-Prefill-Pin-Host-Port", HEADER_PREFILL_PIN_HOST_PORT},
+        {"x-llm-d-parent-request-id", HEADER_PARENT_REQUEST_ID},
+        {"x-llm-d-revision-decision-id", HEADER_DECISION_ID},
+        {"", HEADER_OTHER},
+        {"a", HEADER_OTHER},
+        {"hosts", HEADER_OTHER},
+        {"most", HEADER_OTHER},
+        {"content-lengtj", HEADER_OTHER},
+        {"content\rlength", HEADER_OTHER},
+        {"x-llm-d-revision-decision-ids", HEADER_OTHER},
+        {"x-llm-d-revision-decision-id-and-more", HEADER_OTHER},
+    };
+    bool seen[HEADER_KINDS] = {false};
+    struct headers headers = parse("a: 1|Host: 2|host: 3");
+    struct headers others;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        print_message("  %s\n", rows[i].name);
+        assert_int_equal(header_kind_of(text(rows[i].name)), rows[i].kind);
+        seen[rows[i].kind] = true;
+    }
+    for (size_t i = 0; i < HEADER_KINDS; i++)
+        assert_true(seen[i]);
+    assert_ptr_equal(headers_first(&headers, HEADER_HOST), &headers.list[1]);
+    assert_null(headers_first(&headers, HEADER_TE));
+    headers_init(&others, &arena);
+    assert_true(headers_add_field(&others, &headers.list[2]));
+    assert_true(headers_copy(&others, &headers));
+    assert_true(headers_set(&others, text("TE"), text("4")));
+    assert_string_equal(print(&others), "host: 3|a: 1|Host: 2|host: 3|TE: 4");
+    assert_int_equal(others.list[2].kind, HEADER_HOST);
+    assert_int_equal(others.list[4].kind, HEADER_TE);
+    assert_ptr_equal(others.list[0].value.data, headers.list[2].value.data);
+}
+
+static void room_is_made_for_as_many_as_are_wanted(void **state)
+{
+    struct headers headers = parse("a: 1|b: 2");
+    const struct header *list;
+
+    (void)state;
+    assert_true(headers_reserve(&headers, 20));
+    list = headers.list;
+    for (int i = 0; i < 20; i++)
+        assert_true(headers_add_borrowed(&headers, text("c"), text("3")));
+    assert_ptr_equal(headers.list, list);
+    assert_int_equal(headers.count, headers.capacity);
+    assert_true(headers_add_borrowed(&headers, text("d"), text("4")));
+    assert_true(coord_slice_is(headers.list[0].value, "1"));
+    assert_true(coord_slice_is(headers.list[22].value, "4"));
+}
+
+static void a_bad_byte_is_found_wherever_it_stands_in_a_value(void **state)
+{
+    char value[40];
+
+    (void)state;
+    for (size_t size = 1; size < sizeof value; size++)
+        for (size_t at = 0; at < size; at++) {
+            memset(value, 'v', sizeof value);
+            for (int c = 0; c < 256; c++) {
+                value[at] = (char)c;
+                assert_int_equal(header_value_valid((coord_slice){value, size}), c != 0 && c != '\r' && c != '\n');
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +271,9 @@ int main(void)
         cmocka_unit_test_teardown(tokens_are_found_in_lists, finish),
         cmocka_unit_test_teardown(hop_by_hop_fields_are_dropped, finish),
         cmocka_unit_test_teardown(names_and_values_are_judged_as_in_the_rfc, finish),
+        cmocka_unit_test_teardown(a_name_has_its_kind_however_it_is_spelled, finish),
+        cmocka_unit_test_teardown(room_is_made_for_as_many_as_are_wanted, finish),
+        cmocka_unit_test_teardown(a_bad_byte_is_found_wherever_it_stands_in_a_value, finish),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

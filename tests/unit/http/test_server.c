@@ -111,6 +111,30 @@ static void header_fields_go_out_in_order_without_framing_fields(void **state)
     client_free(client);
 }
 
+static void head_answers_passing_memory(struct exchange *exchange)
+{
+    char value[] = "first or last", body[] = "hello";
+    struct headers headers;
+
+    headers_init(&headers, &fixture.arena);
+    assert_true(headers_add_borrowed(&headers, coord_slice_of("X-A"), (coord_slice){value, 5}));
+    assert_int_equal(exchange_answer(exchange, 200, &headers, coord_slice_of(body)), COORD_OK);
+    memset(value, 'v', sizeof value);
+    memset(body, 'b', sizeof body);
+    headers.list[0].name = coord_slice_of("X-B");
+}
+
+static void a_whole_answer_is_copied(void **state)
+{
+    struct client *client;
+
+    (void)state;
+    fixture.head = head_answers_passing_memory;
+    client = client_ask(GET("/"), "hello");
+    place(client, "X-A: first\r\n");
+    client_free(client);
+}
+
 static void head_204(struct exchange *exchange) { answer_text(exchange, 204, ""); }
 
 static void head_304(struct exchange *exchange) { answer_text(exchange, 304, ""); }
@@ -643,6 +667,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_application_sees_the_head_as_it_was_sent, start, finish),
         cmocka_unit_test_setup_teardown(requests_of_one_connection_are_answered_in_order, start, finish),
         cmocka_unit_test_setup_teardown(header_fields_go_out_in_order_without_framing_fields, start, finish),
+        cmocka_unit_test_setup_teardown(a_whole_answer_is_copied, start, finish),
         cmocka_unit_test_setup_teardown(an_answer_without_a_body_leaves_the_connection_in_step, start, finish),
         cmocka_unit_test_setup_teardown(an_answer_that_is_complete_in_its_turn_is_one_piece, start, finish),
         cmocka_unit_test_setup_teardown(so_is_one_that_is_given_later, start, finish),
