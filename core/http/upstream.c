@@ -437,27 +437,27 @@ static void find_addresses(struct attempt *attempt)
 
 /* What a request sends */
 
-static bool reserved_name(coord_slice name)
+static bool name_goes_out(const struct header *field)
 {
-    switch (name.size) {
-    case 4:
-        return header_name_is(name, "host");
-    case 6:
-        return header_name_is(name, "expect");
-    case 10:
-        return header_name_is(name, "connection");
-    case 14:
-        return header_name_is(name, "content-length");
-    case 17:
-        return header_name_is(name, "transfer-encoding");
-    default:
+    enum header_kind kind = field->kind != HEADER_OTHER ? field->kind : header_kind_of(field->name);
+
+    switch (kind) {
+    case HEADER_OTHER:
+        return header_name_valid(field->name);
+    case HEADER_HOST:
+    case HEADER_EXPECT:
+    case HEADER_CONNECTION:
+    case HEADER_CONTENT_LENGTH:
+    case HEADER_TRANSFER_ENCODING:
         return false;
+    default:
+        return true;
     }
 }
 
 bool request_field_goes_out(const struct header *field)
 {
-    return !reserved_name(field->name) && header_name_valid(field->name) && header_value_valid(field->value);
+    return name_goes_out(field) && header_value_valid(field->value);
 }
 
 bool request_value_blank(coord_slice value)

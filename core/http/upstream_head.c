@@ -67,50 +67,63 @@ static enum answer_line refuse(const char **reason, const char *why)
     return ANSWER_REFUSED;
 }
 
-/* Which fields say how the body is framed is decided by their sizes first: most fields are neither. */
-static const char *read_framing(struct answer_head *head, coord_slice name, coord_slice value)
+static const char *read_framing(struct answer_head *head, const struct header *field)
 {
-    if (name.size == 10 && header_name_is(name, "connection"))
-        head->connection = true;
-    if (name.size == 14 && header_name_is(name, "content-length")) {
+    static const coord_slice usual = COORD_SLICE("keep-alive");
+
+    switch (field->kind) {
+    case HEADER_CONNECTION:
+        head->connection |= !header_name_equal(field->value, usual);
+        break;
+    case HEADER_CONTENT_LENGTH:
         if (head->length >= 0)
             return "the answer has more than one Content-Length";
-        if (!read_length(head, value))
+        if (!read_length(head, field->value))
             return "the answer has an invalid Content-Length";
-    }
-    if (name.size == 17 && header_name_is(name, "transfer-encoding")) {
-        if (head->chunked || head->old || !header_name_is(value, "chunked"))
+        break;
+    case HEADER_TRANSFER_ENCODING:
+        if (head->chunked || head->old || !header_name_is(field->value, "chunked"))
             return "the answer has a Transfer-Encoding other than chunked";
         head->chunked = true;
+        break;
+    default:
+        return NULL;
     }
     return head->chunked && head->length >= 0 ? "the answer has both a Transfer-Encoding and a Content-Length" : NULL;
 }
 
-static bool keep_field(struct answer_head *head, coord_slice name, coord_slice value)
+static bool keep_field(struct answer_head *head, const struct header *field)
 {
-    return head->borrowed ? headers_add_borrowed(&head->headers, name, value)
-                          : headers_add(&head->headers, name, value);
+    return head->borrowed ? headers_add_field(&head->headers, field)
+                          : headers_add(&head->headers, field->name, field->value);
+}
+
+/* A name of a kind is a token. */
+static bool valid_field(const struct header *field)
+{
+    return (field->kind != HEADER_OTHER || header_name_valid(field->name)) && header_value_valid(field->value);
 }
 
 static enum answer_line take_field(struct answer_head *head, coord_slice line, const char **reason)
 {
     const char *colon = memchr(line.data, ':', line.size);
-    coord_slice name, value;
+    struct header field;
 
     if (is_space(line.data[0]))
         return refuse(reason, "the answer has a folded header line");
     if (!colon)
         return refuse(reason, "the answer has a header line without a colon");
-    name = (coord_slice){line.data, (size_t)(colon - line.data)};
-    value = trim((coord_slice){colon + 1, line.size - name.size - 1});
-    if (!header_name_valid(name) || !header_value_valid(value))
+    field.name = (coord_slice){line.data, (size_t)(colon - line.data)};
+    field.value = trim((coord_slice){colon + 1, line.size - field.name.size - 1});
+    field.kind = header_kind_of(field.name);
+    if (!valid_field(&field))
         return refuse(reason, "the answer has an invalid header line");
     if (head->headers.count == ANSWER_FIELD_LIMIT)
         return refuse(reason, "the answer has too many header lines");
-    *reason = read_framing(head, name, value);
+    *reason = read_framing(head, &field);
     if (*reason)
         return ANSWER_REFUSED;
-    return keep_field(head, name, value) ? ANSWER_MORE : refuse(reason, "out of memory");
+    return keep_field(head, &field) ? ANSWER_MORE : refuse(reason, "out of memory");
 }
 
 static enum answer_line take_status_line(struct answer_head *head, coord_slice line, const char **reason)

@@ -29,7 +29,7 @@ struct answer_head {
     bool complete;   /* the final head has ended; later lines are trailers */
     bool chunked;    /* Transfer-Encoding: chunked; there is no other */
     bool old;        /* HTTP/1.0 */
-    bool connection; /* it has a Connection field */
+    bool connection; /* it has a Connection field that says more than keep-alive */
     bool closing;    /* … which says close */
     bool borrowed;   /* the caller's: the line that comes next stays, so that its field needs no copy */
 };

@@ -118,11 +118,10 @@ static bool pass_header(struct coord_call *call, const char *name)
 /* Captures the first value of each listed name (pipeline.forward_response_headers) for the legs to come. */
 static bool capture_headers(struct coord_call *call)
 {
-    static const coord_slice topology = COORD_SLICE("x-peer-topology");
     struct coord_request *request = call->request;
     const struct pipeline_settings *pipeline = request->pipeline->settings;
     const struct header *peer =
-        call_has_phase(call, COORD_PHASE_PREFILL) ? headers_find(&call->answer_headers, topology) : NULL;
+        call_has_phase(call, COORD_PHASE_PREFILL) ? headers_first(&call->answer_headers, HEADER_PEER_TOPOLOGY) : NULL;
 
     if (peer && peer->value.size > 0)
         request->peer_topology = peer->value;

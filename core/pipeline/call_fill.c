@@ -4,6 +4,8 @@
 #include "pipeline/leg_headers.h"
 #include "pipeline/worker.h"
 
+enum { OWN_FIELDS = 5 }; /* content type and encoding, phase, ids */
+
 static struct coord_call *call_new(struct coord_request *request, const char *name)
 {
     struct coord_call *call = arena_alloc(&request->arena, sizeof *call);
@@ -26,9 +28,11 @@ static struct coord_call *call_new(struct coord_request *request, const char *na
 
 static bool borrow_headers(struct coord_call *call, const struct headers *from, bool credentials)
 {
+    if (!headers_reserve(&call->headers, from->count + OWN_FIELDS))
+        return false;
     for (size_t i = 0; i < from->count; i++)
         if ((credentials || !leg_header_is_credential(from->list[i].name)) &&
-            !headers_add_borrowed(&call->headers, from->list[i].name, from->list[i].value))
+            !headers_add_field(&call->headers, &from->list[i]))
             return false;
     return true;
 }

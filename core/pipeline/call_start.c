@@ -19,17 +19,21 @@ static bool relays(const struct coord_call *call) { return call->mode == CALL_RE
 /* Decision 40. */
 static bool add_accept_encoding(struct coord_call *call, struct headers *headers)
 {
-    static const coord_slice name = COORD_SLICE("accept-encoding");
+    static const struct header identity = {COORD_SLICE("accept-encoding"), COORD_SLICE("identity"),
+                                           HEADER_ACCEPT_ENCODING};
     const struct coord_request *request = call->request;
 
-    if (headers_find(headers, name))
+    if (headers_first(headers, HEADER_ACCEPT_ENCODING))
         return true;
     if (!relays(call) || chain_reads_body(&request->chain))
-        return headers_add_borrowed(headers, name, (coord_slice)COORD_SLICE("identity"));
-    for (size_t i = 0; i < request->headers.count; i++)
-        if (header_name_equal(request->headers.list[i].name, name) &&
-            !headers_add_borrowed(headers, name, request->headers.list[i].value))
+        return headers_add_field(headers, &identity);
+    for (size_t i = 0; i < request->headers.count; i++) {
+        struct header field = request->headers.list[i];
+
+        field.name = identity.name;
+        if (field.kind == HEADER_ACCEPT_ENCODING && !headers_add_field(headers, &field))
             return false;
+    }
     return true;
 }
 

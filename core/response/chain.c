@@ -114,7 +114,7 @@ bool chain_reads_body(const struct chain *chain) { return chain->reads_body; }
 
 bool head_has_type(const struct coord_head *head, const char *type)
 {
-    const struct header *field = headers_find(&head->headers, (coord_slice)COORD_SLICE("content-type"));
+    const struct header *field = headers_first(&head->headers, HEADER_CONTENT_TYPE);
     size_t size = strlen(type);
 
     if (!field || field->value.size < size || strncasecmp(field->value.data, type, size) != 0)
@@ -124,7 +124,7 @@ bool head_has_type(const struct coord_head *head, const char *type)
 
 static bool is_encoded(const struct coord_head *head)
 {
-    const struct header *field = headers_find(&head->headers, (coord_slice)COORD_SLICE("content-encoding"));
+    const struct header *field = headers_first(&head->headers, HEADER_CONTENT_ENCODING);
 
     return field && field->value.size > 0 && !header_name_is(field->value, "identity");
 }
