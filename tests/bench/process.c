@@ -19,19 +19,52 @@
 #include <unistd.h>
 
 static const int64_t ready_within_ns = 10000000000, stop_within_ns = 5000000000;
-enum { LOOK_AGAIN_MS = 5 };
+enum { LOOK_AGAIN_MS = 5, KEPT_OF_LOG = 1 << 20, READ_AT_ONCE = 1 << 16 };
+
+/* Reads whatever comes until the program has ended; the file gets what one cares to look at. */
+static void drain(int from, const char *log)
+{
+    static char bytes[READ_AT_ONCE];
+    int file = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    size_t kept = 0;
+    ssize_t got;
+
+    while ((got = read(from, bytes, sizeof bytes)) > 0)
+        if (kept < KEPT_OF_LOG && write(file, bytes, (size_t)got) == got)
+            kept += (size_t)got;
+}
+
+/* The end of a pipe to write to, read by a process that is nobody's child; -1: none. */
+static int log_pipe(const char *log)
+{
+    int ends[2];
+    pid_t between;
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    between = fork();
+    if (between == 0) {
+        close(ends[1]);
+        if (fork() == 0)
+            drain(ends[0], log);
+        _exit(0);
+    }
+    close(ends[0]);
+    if (between > 0)
+        waitpid(between, NULL, 0);
+    return ends[1];
+}
 
 pid_t process_start(char *const argv[], const char *log)
 {
-    pid_t pid = fork();
-    int output;
+    int output = log_pipe(log);
+    pid_t pid = output < 0 ? -1 : fork();
 
-    if (pid < 0)
-        return 0;
-    if (pid > 0)
-        return pid;
+    if (pid != 0 && output >= 0)
+        close(output);
+    if (pid != 0)
+        return pid < 0 ? 0 : pid;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    output = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
     setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);

@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Starts argv[0] (looked up in PATH and the sbin folders) with its output appended to `log`. 0 when that fails. */
+/* Starts argv[0] (looked up in PATH and the sbin folders). What it prints goes into a pipe, as under systemd or in a container; somebody
+   reads all of it, and the first MiB is appended to `log`. 0 when that fails. */
 pid_t process_start(char *const argv[], const char *log);
 /* Waits until 127.0.0.1:port accepts and, if `path` is given, answers a GET of it with 200; false after ten seconds or when the process has ended. */
 bool process_ready(pid_t pid, uint16_t port, const char *path);
