@@ -5,7 +5,6 @@
 #include "plot.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* A curve that ends higher than that over what the points before foretell is said to bend. */
 #define BEND_AT_MOST 1.3
@@ -117,8 +116,6 @@ static void put_cell(FILE *file, double value)
 /* As docs/performance.md has it. */
 static void write_section(FILE *file, const struct curves *curves, const char *plots)
 {
-    const char *slash = plots ? strrchr(plots, '/') : NULL;
-
     fprintf(file,
             "**%s**\n\n| %s | nginx us | coordinator us | over curl us | KiB each | requests/s |\n| --- | --- | --- | "
             "--- | --- | --- |\n",
@@ -134,7 +131,7 @@ static void write_section(FILE *file, const struct curves *curves, const char *p
     fputc('\n', file);
     say_bends(file, curves, "* ", ".");
     if (plots)
-        fprintf(file, "\n![%s](%s/growth-%s.svg)\n", curves->series->title, slash ? slash + 1 : plots,
+        fprintf(file, "\n![%s](%s/growth-%s.svg)\n", curves->series->title, plot_folder_name(plots),
                 curves->series->name);
     fputc('\n', file);
 }
