@@ -4,8 +4,6 @@
 #include "bend.h"
 #include "plot.h"
 
-#include <limits.h>
-
 /* A curve that ends higher than that over what the points before foretell is said to bend. */
 #define BEND_AT_MOST 1.3
 
@@ -172,18 +170,6 @@ static bool plot_curves(const struct curves *curves, const struct places *places
     return plot_end(&plot, name, places->out, places->plots);
 }
 
-static FILE *open_out(const struct bench *bench, const char *name)
-{
-    char path[PATH_MAX];
-    FILE *file;
-
-    snprintf(path, sizeof path, "%s/%s", bench->settings.places.out, name);
-    file = fopen(path, "w");
-    if (!file)
-        perror(path);
-    return file;
-}
-
 static bool run_series(struct bench *bench, FILE *csv, FILE *sections)
 {
     bool whole = true;
@@ -204,7 +190,8 @@ static bool run_series(struct bench *bench, FILE *csv, FILE *sections)
 
 bool growth_run(struct bench *bench)
 {
-    FILE *csv = open_out(bench, "growth.csv"), *sections = open_out(bench, "growth.md");
+    FILE *csv = report_open(bench->settings.places.out, "growth.csv"),
+         *sections = report_open(bench->settings.places.out, "growth.md");
     bool whole = csv && sections;
 
     if (csv)

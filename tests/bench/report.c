@@ -123,7 +123,7 @@ void report_print(const struct finding *findings, size_t count)
     print_carried(findings, count);
 }
 
-static FILE *open_in(const char *folder, const char *name)
+FILE *report_open(const char *folder, const char *name)
 {
     char path[PATH_AT_MOST];
     FILE *file;
@@ -137,7 +137,7 @@ static FILE *open_in(const char *folder, const char *name)
 
 static bool write_csv(const struct finding *findings, size_t count, const char *folder)
 {
-    FILE *file = open_in(folder, "results.csv");
+    FILE *file = report_open(folder, "results.csv");
 
     if (!file)
         return false;
@@ -211,7 +211,7 @@ bool report_append(const struct finding *findings, size_t count, const char *pat
 
 static bool write_markdown(const struct finding *findings, size_t count, const char *folder, const char *plots)
 {
-    FILE *file = open_in(folder, "results.md");
+    FILE *file = report_open(folder, "results.md");
 
     if (!file)
         return false;
