@@ -133,6 +133,14 @@ static bool make_texts(const struct source *source, bool with_key, coord_slice n
     return true;
 }
 
+/* How much of `key` is the key: it may be the value's own text, which begins with it. */
+static size_t key_size(const struct json_text *key, const struct json_text *text)
+{
+    if (!key)
+        return 0;
+    return key == text ? text->root.begin : key->bytes.size;
+}
+
 /* Puts it at the place that target_find has found. */
 static coord_status put(coord_document *document, const char *pointer, const struct target *target,
                         const struct source *source)
@@ -156,7 +164,7 @@ static coord_status put(coord_document *document, const char *pointer, const str
         return COORD_NO_MEMORY;
     }
     if (add) {
-        json_node_insert(node, NULL, key, key == text ? text->root.begin : key ? key->bytes.size : 0, text);
+        json_node_insert(node, NULL, key, key_size(key, text), text);
     } else {
         struct json_item *item = json_node_isolate(node, &place);
 

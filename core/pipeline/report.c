@@ -77,6 +77,7 @@ static void move(const struct coord_request *request, size_t place, coord_metric
     metric_handle_add(&request->model_metrics->handles[place], family, labels, value);
 }
 
+/* The series that do not tell models apart. */
 static void move_common(const struct coord_request *request, int64_t total)
 {
     static struct metric_handle sent[2], overhead[API_PLACES]; /* by stream, by API */
