@@ -128,6 +128,7 @@ void direct_connections_free(struct direct_client *client);
 
 /* direct_request.c */
 bool direct_build_head(struct direct_attempt *direct) COORD_MUST_CHECK;
+/* The request's head is out, or will never be: its memory serves the next one. Allowed when there is none. */
 void direct_forget_head(struct direct_attempt *direct);
 /* Sends what can be sent now. Runs the owner's upload, if it is a streamed one. */
 enum direct_verdict direct_send(struct direct_attempt *direct);

@@ -14,8 +14,8 @@
 
 enum {
     SEND_VECTORS = 64,
-    KEPT_HEAD = 16 * 1024,
-    TURN_BYTES = 1 << 20, /* sent at once; the others have a turn then */
+    KEPT_HEAD = 16 * 1024, /* a larger one is rare, and would be kept for good */
+    TURN_BYTES = 1 << 20,  /* sent at once; the others have a turn then */
     UPLOAD_BYTES = 16 * 1024,
     CHUNK_HEAD = 16, /* room for the size of a chunk and its line end */
     CHUNK_TAIL = 2

@@ -61,10 +61,10 @@ bool headers_add(struct headers *headers, coord_slice name, coord_slice value) _
 /* Appends without copying: both live as long as the list. */
 bool headers_add_borrowed(struct headers *headers, coord_slice name, coord_slice value)
     __attribute__((warn_unused_result));
-/* The same for a name that has a kind, in small letters. */
+/* The same for the name of a kind, which is written in small letters. */
 bool headers_add_known(struct headers *headers, enum header_kind kind, coord_slice value)
     __attribute__((warn_unused_result));
-/* The same with a field of another list. */
+/* The same with a field of another list, or one whose kind is set. */
 bool headers_add_field(struct headers *headers, const struct header *field) __attribute__((warn_unused_result));
 /* Makes room for `more` fields and no more; false when memory is short. Without it the list grows by doubling. */
 bool headers_reserve(struct headers *headers, size_t more) __attribute__((warn_unused_result));
@@ -74,7 +74,7 @@ bool headers_set(struct headers *headers, coord_slice name, coord_slice value) _
 size_t headers_remove(struct headers *headers, coord_slice name);
 /* The first field of that name, or NULL. */
 const struct header *headers_find(const struct headers *headers, coord_slice name);
-/* The same for a name that has a kind. */
+/* The first field of that kind, which is not HEADER_OTHER, or NULL. */
 const struct header *headers_first(const struct headers *headers, enum header_kind kind);
 /* How many fields have that name. */
 size_t headers_count(const struct headers *headers, coord_slice name);
@@ -85,6 +85,7 @@ void headers_drop_hop_by_hop(struct headers *headers);
 /* Copies all fields of `from`, in one piece of memory. */
 bool headers_copy(struct headers *headers, const struct headers *from) __attribute__((warn_unused_result));
 
+/* The kind of a name, in letters of any case. */
 enum header_kind header_kind_of(coord_slice name);
 
 /* ASCII case-insensitive comparison. */

@@ -89,7 +89,7 @@ bool reply_head_fits(const struct exchange *exchange, const struct headers *head
     return used < memory && need <= memory - used;
 }
 
-/* Names and values end with a NUL: see exchange_begin. */
+/* Names and values end with a NUL: exchange_begin asks for that. */
 static bool add_header(struct MHD_Response *response, const struct header *header)
 {
     return !goes_out(header) || MHD_add_response_header(response, header->name.data, header->value.data) == MHD_YES;

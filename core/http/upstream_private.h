@@ -35,7 +35,7 @@ struct client {
     struct direct_client *direct; /* both always there */
     stand_in_fn *stand_in;        /* answers every leg in place of the two; NULL: it does not */
     void *stand_in_context;
-    struct arena fields; /* memory for the next answer's: heads are read one after another */
+    struct arena fields; /* memory for the fields of the next answer: heads are read one after another */
     char detail[512];    /* of the result that is being delivered */
     char reason[256];    /* of the upstream that could not be opened */
 };

@@ -67,8 +67,8 @@ struct target {
     coord_slice token;
 };
 
-/* COORD_OK, COORD_INVALID. */
-static coord_status take_aim(const coord_document *document, const char *pointer, struct target *target)
+/* Reads the pointer; nothing is looked for yet. COORD_OK, COORD_INVALID. */
+static coord_status target_open(const coord_document *document, const char *pointer, struct target *target)
 {
     assert(document->magic == DOCUMENT_MAGIC);
     if (!json_pointer_open(&target->walk, pointer))
@@ -79,7 +79,7 @@ static coord_status take_aim(const coord_document *document, const char *pointer
 }
 
 /* Finds the container above the place, which is not the root. */
-static coord_status aim(struct target *target)
+static coord_status target_find(struct target *target)
 {
     coord_status status = document_descend(&target->walk, target->depth - 1, &target->above);
 
@@ -111,7 +111,10 @@ struct source {
     struct json_text *text;
 };
 
-/* The text of the value, and that of its key where it is to be added to an object; each a reference of its own. False when memory is short. */
+/*
+ * The text of the value and, `with_key`, that of its key `name` (else NULL), for a value that is added to an object; each a
+ * reference of its own. False, and nothing made, when memory is short.
+ */
 static bool make_texts(const struct source *source, bool with_key, coord_slice name, struct json_text **text,
                        struct json_text **key)
 {
@@ -130,7 +133,15 @@ static bool make_texts(const struct source *source, bool with_key, coord_slice n
     return true;
 }
 
-/* Puts it at the place that was aimed at. */
+/* How much of `key` is the key: it may be the value's own text, which begins with it. */
+static size_t key_size(const struct json_text *key, const struct json_text *text)
+{
+    if (!key)
+        return 0;
+    return key == text ? text->root.begin : key->bytes.size;
+}
+
+/* Puts it at the place that target_find has found. */
 static coord_status put(coord_document *document, const char *pointer, const struct target *target,
                         const struct source *source)
 {
@@ -153,7 +164,7 @@ static coord_status put(coord_document *document, const char *pointer, const str
         return COORD_NO_MEMORY;
     }
     if (add) {
-        json_node_insert(node, NULL, key, key == text ? text->root.begin : key ? key->bytes.size : 0, text);
+        json_node_insert(node, NULL, key, key_size(key, text), text);
     } else {
         struct json_item *item = json_node_isolate(node, &place);
 
@@ -185,7 +196,7 @@ static coord_status set(coord_document *document, const char *pointer, struct ta
     if (target->depth == 0)
         return make_texts(source, false, (coord_slice){0}, &text, &key) ? replace_root(document, text)
                                                                         : COORD_NO_MEMORY;
-    status = aim(target);
+    status = target_find(target);
     if (status == COORD_OK)
         status = put(document, pointer, target, source);
     json_pointer_release(&target->walk);
@@ -196,7 +207,7 @@ coord_status coord_document_set(coord_document *document, const char *pointer, c
 {
     struct target target;
     struct json_draft draft;
-    coord_status status = take_aim(document, pointer, &target);
+    coord_status status = target_open(document, pointer, &target);
 
     if (status == COORD_OK)
         status = scan(&draft, json, target.depth);
@@ -210,7 +221,7 @@ coord_status coord_document_set(coord_document *document, const char *pointer, c
 coord_status document_set_flat(coord_document *document, const char *pointer, struct json_text *text)
 {
     struct target target;
-    coord_status status = take_aim(document, pointer, &target);
+    coord_status status = target_open(document, pointer, &target);
 
     if (status != COORD_OK || target.depth >= JSON_MAX_DEPTH)
         return COORD_INVALID;
@@ -286,11 +297,11 @@ coord_status coord_document_remove(coord_document *document, const char *pointer
     struct target target;
     struct json_place place;
     struct json_node *node;
-    coord_status status = take_aim(document, pointer, &target);
+    coord_status status = target_open(document, pointer, &target);
 
     if (status != COORD_OK || target.depth == 0)
         return COORD_INVALID;
-    status = aim(&target);
+    status = target_find(&target);
     if (status == COORD_OK)
         status = document_child(&target.above, target.token, &place);
     json_pointer_release(&target.walk);

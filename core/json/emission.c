@@ -120,7 +120,7 @@ bool json_value_joined(const struct json_value *value, coord_slice *joined)
     char *to;
 
     if (!node) {
-        *joined = (coord_slice){value->text->bytes.data + value->span.begin, value->span.end - value->span.begin};
+        *joined = json_slice(value->text->bytes, value->span);
         return true;
     }
     if (node->joined) {

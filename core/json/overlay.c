@@ -26,8 +26,8 @@ size_t json_value_count(const struct json_value *value)
     return count;
 }
 
-/* The name of a key with its quotes, as an item has it. */
-static size_t name_of(coord_slice key)
+/* Of a key with its quotes, as an item has it. */
+static size_t name_size_of(coord_slice key)
 {
     return key.size > 0 && memchr(key.data, '\\', key.size) ? JSON_ESCAPED : key.size - 2;
 }
@@ -58,15 +58,15 @@ static void place_item(struct json_place *place, const struct json_node *node, c
         place->key_text = item->key;
         place->key = (struct json_span){1, item->value_begin - 1};
     } else if (object) {
-        place->key.end = item->name == JSON_ESCAPED ? json_skip_value(node->text->bytes, item->base.begin)
-                                                    : item->base.begin + item->name + 2;
+        place->key.end = item->name_size == JSON_ESCAPED ? json_skip_value(node->text->bytes, item->base.begin)
+                                                         : item->base.begin + item->name_size + 2;
     }
 }
 
 /* False for nearly all that do not: a look at the name's size. */
 static bool may_hold(const struct json_item *item, coord_slice name)
 {
-    return is_run(item) || item->name == name.size || item->name == JSON_ESCAPED;
+    return is_run(item) || item->name_size == name.size || item->name_size == JSON_ESCAPED;
 }
 
 /* Whether the only member of an item that is no run goes by that name. */
@@ -75,9 +75,9 @@ static bool item_is(const struct json_node *node, const struct json_item *item, 
     coord_slice text = item->key ? item->key->bytes : node->text->bytes;
     size_t at = item->key ? 1 : item->base.begin;
 
-    if (item->name == JSON_ESCAPED)
+    if (item->name_size == JSON_ESCAPED)
         return json_key_at_is(text, at, name);
-    return item->name == name.size && memcmp(text.data + at + 1, name.data, name.size) == 0;
+    return item->name_size == name.size && memcmp(text.data + at + 1, name.data, name.size) == 0;
 }
 
 static size_t find_in_item(const struct json_node *node, size_t i, coord_slice name, struct json_place *place)
@@ -295,7 +295,7 @@ void json_value_clone(const struct json_value *value, struct json_value *copy)
 }
 
 /* Gives the value a copy of the node that it shares. */
-static struct json_node *part(struct json_value *value)
+static struct json_node *unshare(struct json_value *value)
 {
     struct json_node *own = copy_tree(value->node);
 
@@ -322,7 +322,7 @@ struct json_node *json_value_open(struct json_value *value, struct json_node *pa
     size_t first;
 
     if (node)
-        return node->sharers > 0 ? part(value) : node;
+        return node->sharers > 0 ? unshare(value) : node;
     node = make_node(value->text, value->span, parent);
     if (!node)
         return NULL;
@@ -404,7 +404,7 @@ struct json_item *json_node_isolate(struct json_node *node, struct json_place *p
     item = &node->items[place->item];
     item->value_begin = place->value.span.begin;
     item->value = (struct json_value){json_text_ref(node->text), place->value.span, NULL};
-    item->name = name_of((coord_slice){node->text->bytes.data + key.begin, key.end - key.begin});
+    item->name_size = name_size_of(json_slice(node->text->bytes, key));
     return item;
 }
 
@@ -421,7 +421,7 @@ void json_node_insert(struct json_node *node, const struct json_place *place, st
     item = make_room(node, at);
     *item = (struct json_item){.count = 1, .value_begin = key_size, .value = {text, text->root, NULL}, .key = key};
     if (key)
-        item->name = name_of((coord_slice){key->bytes.data + 1, key_size - 2});
+        item->name_size = name_size_of((coord_slice){key->bytes.data + 1, key_size - 2});
 }
 
 void json_node_remove(struct json_node *node, size_t item)

@@ -7,8 +7,8 @@
  *
  * Invariants: the runs and members of a node lie in its text in the order of the items; a node without edits reads as the
  * bytes that it covers. Nothing here recurses, so depth costs no stack.
- * Ownership: a value holds a reference to its text and owns its node; a node owns its items. A cloned value shares the node with the one it was
- * made from until either is edited, which copies it first. Thread: one, see text.h.
+ * Ownership: a value holds a reference to its text and owns its node; a node owns its items. A cloned value shares the node
+ * with the one it was made from until either is edited, which copies it first. Thread: one, see text.h.
  */
 #ifndef JSON_OVERLAY_H
 #define JSON_OVERLAY_H
@@ -36,7 +36,7 @@ struct json_item {
     size_t value_begin;
     struct json_value value;
     struct json_text *key;
-    size_t name; /* of one that is no run: as json_entry has it */
+    size_t name_size; /* of one that is no run: as json_entry has it */
 };
 
 struct json_node {
@@ -99,8 +99,8 @@ bool json_node_reserve(struct json_node *node, size_t more);
 struct json_item *json_node_isolate(struct json_node *node, struct json_place *place);
 
 /*
- * Puts a new item in before `place` (NULL: at the end), taking the references to `text` and `key` over. Of `key` (NULL in arrays) the first
- * `key_size` bytes are `,"name":`.
+ * Puts a new item in before `place` (NULL: at the end), taking the references to `text` and `key` over. Of `key` (NULL in
+ * arrays) the first `key_size` bytes are `,"name":`.
  */
 void json_node_insert(struct json_node *node, const struct json_place *place, struct json_text *key, size_t key_size,
                       struct json_text *text);

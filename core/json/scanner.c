@@ -177,7 +177,10 @@ static inline json_bytes take_word(struct scan *scan, json_bytes at, const char 
     return no_word(scan, at, word, size);
 }
 
-/* The integers of an array, from behind its first one on: far more frequent than anything else. Stops before the first element that is none. */
+/*
+ * The integers of an array, from behind its first one on: far more frequent than anything else. Stops before the first element
+ * that is none.
+ */
 static json_bytes take_integers(const struct scan *scan, json_bytes behind)
 {
     for (;;) {

@@ -19,6 +19,12 @@ struct json_span {
     size_t end;
 };
 
+/* Its bytes. */
+static inline coord_slice json_slice(coord_slice text, struct json_span span)
+{
+    return (coord_slice){text.data + span.begin, span.end - span.begin};
+}
+
 struct json_member {
     struct json_span key; /* with its quotes; begin = end for array elements */
     struct json_span value;

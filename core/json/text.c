@@ -28,7 +28,7 @@ static bool note_member(void *context, const struct json_member *member)
     }
     draft->index[draft->indexed++] = (struct json_entry){
         .key = (uint32_t)member->key.begin,
-        .name = member->escaped ? JSON_ESCAPED : (uint32_t)(member->key.end - member->key.begin - 2),
+        .name_size = member->escaped ? JSON_ESCAPED : (uint32_t)(member->key.end - member->key.begin - 2),
         .value = (uint32_t)member->value.begin,
         .end = (uint32_t)member->value.end};
     return true;
@@ -73,8 +73,8 @@ static struct json_text *make(size_t entries, size_t room)
 }
 
 /*
- * A text of the draft with `room` bytes to be filled, of which what was at `from` in the draft comes at `to`. The index is the text's from then
- * on. One that cannot number all bytes is none.
+ * A text of the draft with `room` bytes to be filled, of which what was at `from` in the draft comes at `to`. The index is the
+ * text's from then on. One that cannot number all bytes is none.
  */
 static struct json_text *make_indexed(struct json_draft *draft, size_t room, size_t from, size_t to)
 {
@@ -94,7 +94,8 @@ static struct json_text *make_indexed(struct json_draft *draft, size_t room, siz
     for (size_t i = 0; i < draft->indexed; i++) {
         const struct json_entry *entry = few ? &draft->few[i] : &text->index[i];
 
-        text->index[i] = (struct json_entry){entry->key + shift, entry->name, entry->value + shift, entry->end + shift};
+        text->index[i] =
+            (struct json_entry){entry->key + shift, entry->name_size, entry->value + shift, entry->end + shift};
     }
     text->indexed = draft->indexed;
     text->complete = true;
@@ -294,17 +295,17 @@ static const struct json_entry *indexed_at(struct json_text *text, size_t at)
 
 static struct json_member from_entry(const struct json_text *text, const struct json_entry *entry)
 {
-    size_t end =
-        entry->name == JSON_ESCAPED ? json_skip_value(text->bytes, entry->key) : (size_t)entry->key + entry->name + 2;
+    size_t end = entry->name_size == JSON_ESCAPED ? json_skip_value(text->bytes, entry->key)
+                                                  : (size_t)entry->key + entry->name_size + 2;
 
     return (struct json_member){.key = {entry->key, end}, .value = {entry->value, entry->end}};
 }
 
 static bool entry_is(const struct json_text *text, const struct json_entry *entry, coord_slice name)
 {
-    if (entry->name == JSON_ESCAPED)
+    if (entry->name_size == JSON_ESCAPED)
         return json_key_at_is(text->bytes, entry->key, name);
-    return entry->name == name.size && memcmp(text->bytes.data + entry->key + 1, name.data, name.size) == 0;
+    return entry->name_size == name.size && memcmp(text->bytes.data + entry->key + 1, name.data, name.size) == 0;
 }
 
 /* As json_text_find, through the index. */
@@ -317,11 +318,6 @@ static size_t find_indexed(const struct json_text *text, const struct json_entry
         if (entry_is(text, &entry[i], name) && matches++ == 0)
             *found = (struct json_found){from_entry(text, &entry[i]), i};
     return matches;
-}
-
-static coord_slice key_of(const struct json_text *text, const struct json_member *member)
-{
-    return (coord_slice){text->bytes.data + member->key.begin, member->key.end - member->key.begin};
 }
 
 size_t json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name, struct json_found *found)
@@ -339,7 +335,7 @@ size_t json_text_find(struct json_text *text, size_t first, size_t count, coord_
     for (size_t i = 0; i < count && at != 0; i++) {
         struct json_member member = json_member_at(text->bytes, true, at);
 
-        if (json_key_is(key_of(text, &member), name) && matches++ == 0)
+        if (json_key_is(json_slice(text->bytes, member.key), name) && matches++ == 0)
             *found = (struct json_found){member, i};
         at = json_after_member(text->bytes, member.value.end);
     }

@@ -19,7 +19,7 @@ enum { JSON_FINGERS = 8, JSON_FEW_ENTRIES = 16 };
 /* A member of the top-level object; only texts below 4 GiB have these. */
 struct json_entry {
     uint32_t key;
-    uint32_t name; /* bytes of the key between its quotes; JSON_ESCAPED when escapes stand in it */
+    uint32_t name_size; /* of the key between its quotes; JSON_ESCAPED when escapes stand in it */
     uint32_t value;
     uint32_t end;
 };
@@ -63,7 +63,10 @@ struct json_draft {
     struct json_entry few[JSON_FEW_ENTRIES];
 };
 
-/* Validates one value that may nest `max_depth` levels; false: `error` says where and why. json_draft_release when done. */
+/*
+ * Validates one value that may nest `max_depth` levels; json_draft_release when done. False: `error` says where and why, and
+ * nothing is to be released.
+ */
 bool json_draft_scan(struct json_draft *draft, coord_slice bytes, size_t max_depth, struct json_error *error);
 
 static inline void json_draft_release(struct json_draft *draft)
@@ -84,13 +87,13 @@ struct json_text *json_text_new(coord_slice bytes, struct json_error *error);
 /* The same without a copy: `take` (malloc) belongs to the text from then on, unless it returns NULL. */
 struct json_text *json_text_adopt_new(char *take, size_t size, struct json_error *error);
 
-/* `,"name":` alone. */
+/* `,"name":` alone; NULL when memory is short. */
 struct json_text *json_text_key_new(coord_slice name);
 
 /* A copy of bytes that need no check (an array of ids), with one reference; NULL when memory is short. */
 struct json_text *json_text_piece_new(coord_slice bytes);
 
-/* The same without a copy for bytes that lie inside `whole`, which lives at least as long from then on. */
+/* The same without a copy for bytes that lie inside `whole`, of which the new text holds a reference. */
 struct json_text *json_text_part_new(struct json_text *whole, coord_slice part);
 
 /* As json_text_piece_new for `size` bytes that the caller writes to `*bytes` before anybody reads them. */
@@ -114,7 +117,10 @@ struct json_found {
 /* Where the first member or element of the container that begins at `container` begins; 0 when there is none. */
 size_t json_text_first(const struct json_text *text, size_t container);
 
-/* How often `name` stands among the members of an object that follow each other from `first` on: at most `count`. `found` is set when it does. */
+/*
+ * How often `name` stands among the members of an object that follow each other from `first` on, `count` of them at most. `found`
+ * is the first, and not touched when there is none.
+ */
 size_t json_text_find(struct json_text *text, size_t first, size_t count, coord_slice name, struct json_found *found);
 
 /* Member or element `ordinal` of those that follow each other from `first` on; false when there are not so many. */

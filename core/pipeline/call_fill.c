@@ -113,10 +113,8 @@ coord_status coord_call_remove_header(coord_call *call, const char *name)
 /* `type` lives as long as the call. */
 static coord_status set_content_type(coord_call *call, coord_slice type)
 {
-    static const coord_slice name = COORD_SLICE("content-type");
-
-    headers_remove(&call->headers, name);
-    return headers_add_borrowed(&call->headers, name, type) ? COORD_OK : COORD_NO_MEMORY;
+    headers_remove(&call->headers, (coord_slice)COORD_SLICE("content-type"));
+    return headers_add_known(&call->headers, HEADER_CONTENT_TYPE, type) ? COORD_OK : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_body(coord_call *call, coord_document *document)

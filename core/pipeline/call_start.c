@@ -19,19 +19,16 @@ static bool relays(const struct coord_call *call) { return call->mode == CALL_RE
 /* Decision 40. */
 static bool add_accept_encoding(struct coord_call *call, struct headers *headers)
 {
-    static const struct header identity = {COORD_SLICE("accept-encoding"), COORD_SLICE("identity"),
-                                           HEADER_ACCEPT_ENCODING};
     const struct coord_request *request = call->request;
 
     if (headers_first(headers, HEADER_ACCEPT_ENCODING))
         return true;
     if (!relays(call) || chain_reads_body(&request->chain))
-        return headers_add_field(headers, &identity);
+        return headers_add_known(headers, HEADER_ACCEPT_ENCODING, (coord_slice)COORD_SLICE("identity"));
     for (size_t i = 0; i < request->headers.count; i++) {
-        struct header field = request->headers.list[i];
+        const struct header *field = &request->headers.list[i];
 
-        field.name = identity.name;
-        if (field.kind == HEADER_ACCEPT_ENCODING && !headers_add_field(headers, &field))
+        if (field->kind == HEADER_ACCEPT_ENCODING && !headers_add_known(headers, field->kind, field->value))
             return false;
     }
     return true;
@@ -43,7 +40,7 @@ static bool add_topology(struct coord_call *call, struct headers *headers)
     coord_slice topology = call->request->peer_topology;
 
     return topology.size == 0 || !call_has_phase(call, COORD_PHASE_DECODE) ||
-           headers_add_borrowed(headers, (coord_slice)COORD_SLICE("x-peer-topology"), topology);
+           headers_add_known(headers, HEADER_PEER_TOPOLOGY, topology);
 }
 
 /* A fresh id for a repeat or a fan-out part; the request's own otherwise. */

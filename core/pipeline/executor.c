@@ -51,7 +51,7 @@ static coord_status execute(struct coord_request *request, const struct step *st
 
     record->step = step;
     request->step = step;
-    fiber_set_owner(request->fiber, step->owner); /* reads the clock */
+    fiber_set_owner(request->fiber, step->owner); /* reads the clock, here and below */
     record->began_ns = reactor_now(request->worker->reactor);
     metric_series_add(step->running, 1);
     status = step->kind->type.execute(step->state, request);

@@ -35,7 +35,7 @@ COORD_API void coord_kit_host_advance(coord_kit_host *host, int64_t ns);
 /* Whose code runs; texts are "" where there is nothing to say. */
 struct coord_kit_running {
     char step[64], plugin[1024], request[128];
-    bool parked; /* it waits in a call of the coordinator's */
+    bool parked; /* of coord_kit_host_unreturned: it waits in a call of the coordinator's */
 };
 /* On the calling thread. Async-signal-safe. False: nobody's. */
 COORD_API bool coord_kit_host_running(struct coord_kit_running *running);

@@ -19,6 +19,8 @@ static const char *const PATHS[] = {
     [PATH_NONE] = NULL,
 };
 
+_Static_assert((int)PATH_NONE == (int)PATHS_TAKEN, "each path has a place");
+
 static enum path path_taken(const struct coord_request *request)
 {
     if (!request->sent_decode)
@@ -75,9 +77,10 @@ static void move(const struct coord_request *request, size_t place, coord_metric
     metric_handle_add(&request->model_metrics->handles[place], family, labels, value);
 }
 
+/* The series that do not tell models apart. */
 static void move_common(const struct coord_request *request, int64_t total)
 {
-    static struct metric_handle sent[2], overhead[COORD_API_GENERATE + 1]; /* by stream, by API */
+    static struct metric_handle sent[2], overhead[API_PLACES]; /* by stream, by API */
     const struct families *family = families();
     int64_t parse = request->parsed_ns ? request->parsed_ns - request->began_ns : total;
     coord_slice stream = coord_slice_of(request->stream ? "true" : "false"),

@@ -173,6 +173,8 @@ struct coord_request {
     struct detached *detached;
 };
 
+enum { PATHS_TAKEN = 3, API_PLACES = COORD_API_GENERATE + 1 };
+
 /* What each place of a metric_model is for. */
 enum model_handle {
     MODEL_RUNNING,
@@ -180,10 +182,10 @@ enum model_handle {
     MODEL_DURATION,
     MODEL_SIZE,
     MODEL_INPUT_TOKENS,
-    MODEL_PATH,                           /* and those of the other paths */
-    MODEL_OUTPUT_TOKENS = MODEL_PATH + 3, /* by COORD_API_… */
-    MODEL_CACHED_TOKENS = MODEL_OUTPUT_TOKENS + 6,
-    MODEL_HANDLES = MODEL_CACHED_TOKENS + 6
+    MODEL_PATH,                                     /* by the path taken (decision 49) */
+    MODEL_OUTPUT_TOKENS = MODEL_PATH + PATHS_TAKEN, /* by COORD_API_… */
+    MODEL_CACHED_TOKENS = MODEL_OUTPUT_TOKENS + API_PLACES,
+    MODEL_HANDLES = MODEL_CACHED_TOKENS + API_PLACES
 };
 _Static_assert((int)MODEL_HANDLES <= (int)METRIC_MODEL_HANDLES, "each has a place");
 

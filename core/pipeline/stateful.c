@@ -42,8 +42,8 @@ static bool object_has_file(coord_slice text, size_t at)
     bool file = false, id = false;
 
     while (json_next_member(text, at, &cursor, &member)) {
-        coord_slice key = {text.data + member.key.begin, member.key.end - member.key.begin};
-        coord_slice value = {text.data + member.value.begin, member.value.end - member.value.begin};
+        coord_slice key = json_slice(text, member.key);
+        coord_slice value = json_slice(text, member.value);
 
         file |= json_key_is(key, (coord_slice)COORD_SLICE("type")) && value.data[0] == '"' && is_file_type(value);
         id |= json_key_is(key, (coord_slice)COORD_SLICE("file_id")) && value.data[0] != 'n';

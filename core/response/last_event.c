@@ -7,13 +7,6 @@
 
 #define MEMBER "system_fingerprint"
 
-#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
-
-static coord_slice span_of(coord_slice text, struct json_span span)
-{
-    return (coord_slice){text.data + span.begin, span.end - span.begin};
-}
-
 /* The value of `name` in the object at `at`, empty: it is not there. The text was validated. */
 static coord_slice find(coord_slice text, size_t at, const char *name)
 {
@@ -21,8 +14,8 @@ static coord_slice find(coord_slice text, size_t at, const char *name)
     size_t cursor = 0;
 
     while (json_type_at(text, at) == COORD_JSON_OBJECT && json_next_member(text, at, &cursor, &member))
-        if (json_key_is(span_of(text, member.key), coord_slice_of(name)))
-            return span_of(text, member.value);
+        if (json_key_is(json_slice(text, member.key), coord_slice_of(name)))
+            return json_slice(text, member.value);
     return (coord_slice){NULL, 0};
 }
 
@@ -69,16 +62,18 @@ static uint64_t ends_of(coord_slice data)
 
 bool last_event_maybe(const struct last_event *last, coord_slice piece)
 {
-    static const char words[] = "\"finish_reason\":\"";
+    static const char reason[] = "\"finish_reason\":\"";
 
-    return last->choices > 0 && memmem(piece.data, piece.size, words, sizeof words - 1) != NULL;
+    return last->choices > 0 && memmem(piece.data, piece.size, reason, sizeof reason - 1) != NULL;
 }
 
 /* ---- Keeping ---- */
 
 static void waited_enough(struct timer *timer)
 {
-    last_event_pass(CONTAINER(timer, struct last_event, timer), (coord_slice){NULL, 0});
+    struct last_event *last = (struct last_event *)((char *)timer - offsetof(struct last_event, timer));
+
+    last_event_pass(last, (coord_slice){NULL, 0});
 }
 
 static bool keep(struct last_event *last, const coord_sse_event *event)

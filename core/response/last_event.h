@@ -1,12 +1,13 @@
 /*
  * The last content event of a chat or completions stream, while the frame behind it is still to come.
  *
- * vLLM tells `system_fingerprint` on the event that ends a choice, or, where usage is asked for, on the
- * usage frame behind it (tests/data/vllm-0.32). Where that frame is taken out because only we have asked for it, the member belongs on
- * the event before it. So the event that ends the last choice is kept until the next event shows what stands on it: the engine
- * writes both in one go. It is kept for LAST_EVENT_WAIT_NS at most and is never lost: not to another event, an end or an abort.
+ * vLLM tells `system_fingerprint` on the event that ends a choice, or, where usage is asked for, on the usage frame behind it
+ * (tests/data/vllm-0.32). Where that frame is taken out because only we have asked for it, the member belongs on the event
+ * before it. So the event that ends the last choice is kept until the next event shows what stands on it: the engine writes
+ * both in one go. It is kept for LAST_EVENT_WAIT_NS at most and is never lost: not to another event, an end or an abort.
  *
  * Invariant: at most one event is kept, and nothing that came behind it has left before it.
+ * Ownership: the struct is the writer's; zeroed, it keeps nothing. last_event_release frees what it holds.
  * Thread: [reactor]; without a reactor (tests) an event is kept for as long as nothing follows.
  */
 #ifndef RESPONSE_LAST_EVENT_H
@@ -29,15 +30,22 @@ struct last_event {
     struct timer timer;
 };
 
-/* How many choices the request asks for: n, and on completions that many for each prompt. */
+/*
+ * Reads how many choices the request asks for: n, and on completions that many for each prompt. Other APIs: none, so that nothing
+ * is ever kept.
+ */
 void last_event_begin(struct last_event *last, coord_request *request);
-/* False when `piece` certainly ends no choice; far cheaper than parsing. */
+/*
+ * False when `piece`, of whole events, ends no choice as vLLM writes it, without white space; far cheaper than parsing. An event
+ * that is written otherwise is never kept.
+ */
 bool last_event_maybe(const struct last_event *last, coord_slice piece);
-/* True when the event ends the last choice and was kept: the writer passes it on by last_event_pass. */
+/* True when the event ends the last choice and was kept, a copy of it: `writer` passes it on by last_event_pass, or the timer does. */
 bool last_event_keep(struct last_event *last, coord_writer *writer, const coord_sse_event *event);
 static inline bool last_event_kept(const struct last_event *last) { return last->raw.size > 0; }
 /* Passes on what is kept, if anything. `frame`: the data of the usage frame behind it, which is being taken out; empty: none. */
 void last_event_pass(struct last_event *last, coord_slice frame);
+/* Drops what is kept. */
 void last_event_release(struct last_event *last);
 
 #endif

@@ -53,15 +53,10 @@ struct outers {
     bool twice[OUTERS];
 };
 
-static coord_slice span_of(coord_slice text, struct json_span span)
-{
-    return (coord_slice){text.data + span.begin, span.end - span.begin};
-}
-
 static bool note_outer(void *context, const struct json_member *member)
 {
     struct outers *outers = context;
-    coord_slice key = span_of(outers->text, member->key);
+    coord_slice key = json_slice(outers->text, member->key);
 
     for (size_t i = 0; i < OUTERS; i++)
         if ((member->escaped || key.size == OUTER_NAMES[i].size + 2) && json_key_is(key, OUTER_NAMES[i])) {
@@ -78,7 +73,7 @@ static size_t member_at(coord_slice text, size_t at, const char *name)
     size_t cursor = 0, found = 0;
 
     while (json_next_member(text, at, &cursor, &member))
-        if (json_key_is(span_of(text, member.key), coord_slice_of(name))) {
+        if (json_key_is(json_slice(text, member.key), coord_slice_of(name))) {
             if (found)
                 return 0;
             found = member.value.begin;
@@ -176,7 +171,7 @@ static void read_counts(const struct usage_row *row, coord_slice text, size_t bl
     size_t cursor = 0;
 
     while (json_next_member(text, block, &cursor, &member)) {
-        coord_slice key = span_of(text, member.key), value = span_of(text, member.value);
+        coord_slice key = json_slice(text, member.key), value = json_slice(text, member.value);
 
         if (row->prompt && json_key_is(key, coord_slice_of(row->prompt)))
             take_count(counts, SAID_PROMPT, &counts->prompt, value);

@@ -1,6 +1,8 @@
 /* The editor of usage (coordinator/usage.h): writes prefill's cached count into decode's blocks, and drops the usage frame
  * that was asked for on the client's behalf. An event that is not touched passes as it came; one that is not whole yet is
- * held, and so is, before a frame that is dropped, the last one (last_event.h); a JSON answer is held to its end, head and all, so that its new length can be told. Past the limit everything held goes out and nothing is looked at any more. */
+ * held, and so is, where the frame is dropped, the event that ends the last choice (last_event.h); a JSON answer is held to its
+ * end, head and all, so that its new length can be told. Past the limit everything held goes out and nothing is looked at any
+ * more. */
 #include "response/usage_writer.h"
 
 #include "response/last_event.h"
@@ -11,7 +13,7 @@ struct editor {
     bool writes_cached;
     uint64_t cached;
     bool drops;
-    struct last_event last; /* only where it drops */
+    struct last_event last; /* keeps nothing unless it drops */
     enum answer_form form;
     coord_sse *sse;
     bool midway; /* some of the stream was skipped before there was a parser */

@@ -6,6 +6,7 @@
 #include "arena.h"
 
 #include "runtime/fiber_checkers.h"
+#include "runtime/of_thread.h"
 
 #include <pthread.h>
 #include <stdalign.h>
@@ -32,8 +33,7 @@ struct kept {
     bool told; /* the thread's end frees them */
 };
 
-/* Found without a call even inside a shared library. */
-static _Thread_local struct kept kept __attribute__((tls_model("initial-exec")));
+static OF_THREAD struct kept kept;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t end_key; /* only for its destructor */
 static bool have_key;

@@ -1,9 +1,10 @@
 /*
  * Memory with one lifetime: many small allocations, freed in one go.
  *
- * Invariant: what the arena gave out stays where it is until arena_release. A reset arena keeps its first block, and up to
- * 256 KiB of the others are kept for the arenas of the thread that gave them back, so that requests come and go without
- * malloc. Thread: whoever owns it.
+ * Invariant: what the arena gave out stays where it is until arena_reset or arena_release. Allocations of 64 KiB and more
+ * are separate. A reset arena keeps its first block; small blocks that are given back serve later arenas of the thread, up to
+ * 256 KiB of them until it ends, so that requests come and go without malloc (not under AddressSanitizer).
+ * Thread: whoever owns it.
  */
 #ifndef RUNTIME_ARENA_H
 #define RUNTIME_ARENA_H
@@ -33,7 +34,7 @@ char *arena_printf(struct arena *arena, const char *format, ...)
 /* Takes everything back but keeps the first block for the next user. */
 void arena_reset(struct arena *arena);
 
-/* Takes everything back and frees the memory. */
+/* Takes everything back and keeps nothing. */
 void arena_release(struct arena *arena);
 
 /* For tests: from now on an allocation is refused when that says so; NULL: none is. [any thread] */

@@ -5,6 +5,7 @@
 #include "fiber_private.h"
 
 #include "fiber_checkers.h"
+#include "runtime/of_thread.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -30,8 +31,7 @@ struct fiber_pool {
     void *checker_thread;
 };
 
-/* Found without a call even inside a shared library. */
-static _Thread_local struct fiber *current __attribute__((tls_model("initial-exec")));
+static OF_THREAD struct fiber *current;
 
 /*
  * Not inlined, and not for the compiler to reason about: the address of a thread's variable must not be kept over a switch,

@@ -46,10 +46,13 @@ void fiber_shed_stack(void);
 /* Makes a parked fiber runnable; remembered if it is running or runnable. Same thread. */
 void fiber_wake(struct fiber *fiber);
 
-/* Whose code it runs from now on: what the watchdog and a crash line name (running.h). NULL: nobody's in particular. */
+/*
+ * Whose code it runs from now on: what the watchdog and a crash line name (running.h). NULL: nobody's in particular. For the
+ * running fiber it reads the reactor's clock, so that reactor_now is fresh behind it.
+ */
 void fiber_set_owner(struct fiber *fiber, const struct owner *owner);
 
-/* The request's id, for the same; borrowed until changed. */
+/* The request's id, for the same, clock included; borrowed until changed. */
 void fiber_set_subject(struct fiber *fiber, const char *subject);
 
 /* Whose code a fiber runs, parked or not. */
@@ -66,8 +69,8 @@ size_t fiber_pool_idle(const struct fiber_pool *pool);
  * below its stack, then let the previous action have its turn: the default one, or a sanitizer's report. Later calls of the install do nothing.
  */
 void fiber_crash_install(void);
-/* To be called in a crash before that line is written, so async-signal-safe. */
-void fiber_crash_first(void (*first)(void));
+/* `function` (NULL: none) is called in a crash before that line is written: it must be async-signal-safe. One at a time. [any thread] */
+void fiber_crash_first(void (*function)(void));
 bool fiber_crash_thread(void) __attribute__((warn_unused_result)); /* sigaltstack for this thread */
 void fiber_crash_thread_end(void);
 

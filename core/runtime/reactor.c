@@ -10,6 +10,7 @@
 #include "reactor.h"
 
 #include "runtime/clock.h"
+#include "runtime/of_thread.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -60,8 +61,7 @@ struct reactor {
     _Atomic(struct task *) mailbox; /* last posted first */
 };
 
-/* Found without a call even inside a shared library. */
-static _Thread_local struct reactor *running __attribute__((tls_model("initial-exec")));
+static OF_THREAD struct reactor *running;
 
 static void check(const struct reactor *reactor) { assert(reactor && reactor->magic == MAGIC); }
 

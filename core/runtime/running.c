@@ -1,14 +1,13 @@
 /* See running.h. */
 #include "runtime/running.h"
 
+#include "runtime/of_thread.h"
 #include "runtime/reactor.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <time.h>
 
-/* Found without a call even inside a shared library. */
-#define OF_THREAD _Thread_local __attribute__((tls_model("initial-exec")))
 static OF_THREAD struct running running;
 static OF_THREAD struct reactor_activity *seen_in;
 

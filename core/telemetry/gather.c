@@ -6,6 +6,7 @@
 #include "telemetry/gather.h"
 
 #include "runtime/fiber.h"
+#include "runtime/of_thread.h"
 #include "telemetry/output.h"
 
 #include <errno.h>
@@ -30,8 +31,7 @@ static _Atomic(struct batch *) batches;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pid_t process;
 
-/* Found without a call even inside a shared library. */
-static _Thread_local struct batch *own __attribute__((tls_model("initial-exec")));
+static OF_THREAD struct batch *own;
 
 /* ---- Sending ---- */
 

@@ -1,8 +1,9 @@
 /*
  * The log: one line an entry on standard error, as `text` or `json`, written whole. Public side: <coordinator/log.h>.
  *
- * Lines are formatted in a per-thread buffer (16 KiB; a longer one is cut) and written by one write(2), those of a reactor once a turn; when standard error does not
- * take them (a full pipe), a bounded backlog is kept by a writer thread and lines beyond it are dropped and counted.
+ * Lines are formatted in a per-thread buffer (16 KiB; a longer one is cut) and written by one write(2), those of a reactor's
+ * turn together (log_gather); when standard error does not take them (a full pipe), a bounded backlog is kept by a writer
+ * thread and lines beyond it are dropped and counted.
  * Thread: any.
  */
 #ifndef TELEMETRY_LOG_H
@@ -21,15 +22,17 @@ void log_set_request_id(coord_slice (*id_of)(const struct coord_request *request
 /* Lines dropped so far. */
 uint64_t log_dropped(void);
 /*
- * From now on lines of this thread wait for log_send, or until 4 KiB of them stand there: for a thread that ends each of its turns with
- * log_send. A warning or an error still leaves at once, and so does what waits when the process crashes or exits, or when a
- * thread that does not gather writes a line: it comes after all that were written before.
+ * From now on lines of this thread wait for log_send, or until 4 KiB of them stand there: for a thread that ends each of its
+ * turns with log_send. A warning or an error still leaves at once, with all that waits, and so does what waits when the process
+ * crashes or exits, or when a thread that does not gather writes a line: it comes after all that were written before. Where
+ * memory is short lines do not wait.
  */
 void log_gather(void);
+/* Writes what waits of this thread; nothing where it does not gather. */
 void log_send(void);
-/* Sends them, and no more are kept. */
+/* The same, and from now on lines of this thread do not wait. */
 void log_gather_end(void);
-/* Sends what is gathered and waits until what is queued is written, for 2 seconds at most; call before exit. */
+/* Sends what all threads have gathered and waits until what is queued is written, for 2 seconds at most; call before exit. */
 void log_flush(void);
 
 /* Fields in short: coord_field fields[] = {LOG_TEXT_FIELD("model", m), LOG_INT_FIELD("status", s)}; */

@@ -8,6 +8,8 @@
  */
 #include "telemetry/registry.h"
 
+#include "runtime/of_thread.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,8 +38,7 @@ static pthread_key_t shard_key; /* only for its destructor */
 static bool have_key;
 static struct shard *shards;
 
-/* Found without a call even inside a shared library. */
-static _Thread_local struct shard *own_shard __attribute__((tls_model("initial-exec")));
+static OF_THREAD struct shard *own_shard;
 
 static double double_of(uint64_t bits)
 {

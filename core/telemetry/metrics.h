@@ -34,7 +34,7 @@ struct metric_handle {
     _Atomic(struct metric_series *) series;
 };
 void metric_handle_find(struct metric_handle *handle, coord_metric *metric, const coord_slice *labels);
-/* As coord_metric_add, always of the same series. */
+/* As coord_metric_add, always of the same series: `metric` and `labels` are those of every other call for the handle. */
 static inline void metric_handle_add(struct metric_handle *handle, coord_metric *metric, const coord_slice *labels,
                                      double value)
 {
@@ -45,12 +45,12 @@ static inline void metric_handle_add(struct metric_handle *handle, coord_metric 
 
 /* The model_name label: at most 1,000 distinct values per process, then "other"; empty is "unknown" (reference usage 5.7). Longer than 256 bytes or not UTF-8: "other" too. The result lives as long as the process. No lock for a value seen before. */
 coord_slice metrics_model_label(coord_slice model);
-/* The same with places for what its own series are found by; whoever moves them says what each place is for. Never NULL. */
 enum { METRIC_MODEL_HANDLES = 24 };
 struct metric_model {
     coord_slice label;
     struct metric_handle handles[METRIC_MODEL_HANDLES];
 };
+/* As metrics_model_label, with handles for the series of this label: whoever moves them says which is for which. Never NULL. */
 struct metric_model *metrics_model(coord_slice model);
 
 /* For tests and /debug: the current value of a series (counter, gauge, histogram's count), 0 if absent. `name` with or without the prefix. */

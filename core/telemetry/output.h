@@ -12,9 +12,9 @@
 
 /* Looks anew at what standard error is. Otherwise done with the first line. */
 void output_look(void);
-/* A line that ends in a line feed. An urgent one is written at once, others as gather.h says. */
+/* A line that ends in a line feed: to the sink, if there is one; else an urgent one is written at once, others as gather.h says. */
 void output_line(coord_slice line, bool urgent);
-/* Writes whole lines, of at most PIPE_BUF bytes where they are several. */
+/* Writes whole lines, of at most PIPE_BUF bytes where they are several; no sink sees them. */
 void output_lines(coord_slice lines);
 /* As log_set_sink, log_dropped, log_flush. */
 void output_set_sink(void (*sink)(void *context, coord_slice line), void *context);

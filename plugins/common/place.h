@@ -8,7 +8,10 @@
 
 enum { PLACE_SIZE = 128 };
 
-/* Writes the JSON Pointer `above` with `member` ("/name") behind it to `at`. NULL, which no document takes for a pointer: it has no room. */
+/*
+ * Writes the JSON Pointer `above` with `member` ("/name") behind it to `at`, and returns that. NULL, which no document takes for
+ * a pointer, where it has no room.
+ */
 static inline const char *place_of_member(char at[PLACE_SIZE], const char *above, const char *member)
 {
     size_t before = strlen(above), size = strlen(member) + 1;

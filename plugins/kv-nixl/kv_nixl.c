@@ -135,6 +135,7 @@ static bool names_blocks(coord_document *body, const char *params_at)
 static coord_status prepare_decode(void *state, coord_request *request, coord_document *body, const char *params_at,
                                    coord_call *call)
 {
+    /* Nothing was prefilled: decode computes the prompt itself. */
     static const coord_slice compute = COORD_SLICE("{\"do_remote_decode\":false,\"do_remote_prefill\":false}");
     const struct kv_nixl *self = state;
     coord_slice params;

@@ -70,22 +70,24 @@ static bool has_known_names(const struct settings *settings)
     return picked && grown && targeted;
 }
 
+enum { COORDINATOR_AT = 1, PLUGINS, WORKER, OUT, PLOTS, QUICK, ROUNDS, ONLY, CASE, SERIES, GROWTH };
+
+static const struct option options[] = {{"coordinator", required_argument, NULL, COORDINATOR_AT},
+                                        {"plugins", required_argument, NULL, PLUGINS},
+                                        {"worker", required_argument, NULL, WORKER},
+                                        {"out", required_argument, NULL, OUT},
+                                        {"plots", required_argument, NULL, PLOTS},
+                                        {"quick", no_argument, NULL, QUICK},
+                                        {"growth", no_argument, NULL, GROWTH},
+                                        {"rounds", required_argument, NULL, ROUNDS},
+                                        {"only", required_argument, NULL, ONLY},
+                                        {"case", required_argument, NULL, CASE},
+                                        {"series", required_argument, NULL, SERIES},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {0}};
+
 static bool read_arguments(struct settings *settings, int argc, char **argv)
 {
-    enum { COORDINATOR_AT = 1, PLUGINS, WORKER, OUT, PLOTS, QUICK, ROUNDS, ONLY, CASE, SERIES, GROWTH };
-    static const struct option options[] = {{"coordinator", required_argument, NULL, COORDINATOR_AT},
-                                            {"plugins", required_argument, NULL, PLUGINS},
-                                            {"worker", required_argument, NULL, WORKER},
-                                            {"out", required_argument, NULL, OUT},
-                                            {"plots", required_argument, NULL, PLOTS},
-                                            {"quick", no_argument, NULL, QUICK},
-                                            {"growth", no_argument, NULL, GROWTH},
-                                            {"rounds", required_argument, NULL, ROUNDS},
-                                            {"only", required_argument, NULL, ONLY},
-                                            {"case", required_argument, NULL, CASE},
-                                            {"series", required_argument, NULL, SERIES},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
     const char **const texts[] = {[COORDINATOR_AT] = &settings->places.coordinator,
                                   [PLUGINS] = &settings->places.plugins,
                                   [WORKER] = &settings->places.worker,

@@ -4,9 +4,6 @@
 #include "bend.h"
 #include "plot.h"
 
-#include <limits.h>
-#include <string.h>
-
 /* A curve that ends higher than that over what the points before foretell is said to bend. */
 #define BEND_AT_MOST 1.3
 
@@ -117,8 +114,6 @@ static void put_cell(FILE *file, double value)
 /* As docs/performance.md has it. */
 static void write_section(FILE *file, const struct curves *curves, const char *plots)
 {
-    const char *slash = plots ? strrchr(plots, '/') : NULL;
-
     fprintf(file,
             "**%s**\n\n| %s | nginx us | coordinator us | over curl us | KiB each | requests/s |\n| --- | --- | --- | "
             "--- | --- | --- |\n",
@@ -134,7 +129,7 @@ static void write_section(FILE *file, const struct curves *curves, const char *p
     fputc('\n', file);
     say_bends(file, curves, "* ", ".");
     if (plots)
-        fprintf(file, "\n![%s](%s/growth-%s.svg)\n", curves->series->title, slash ? slash + 1 : plots,
+        fprintf(file, "\n![%s](%s/growth-%s.svg)\n", curves->series->title, plot_folder_name(plots),
                 curves->series->name);
     fputc('\n', file);
 }
@@ -175,18 +170,6 @@ static bool plot_curves(const struct curves *curves, const struct places *places
     return plot_end(&plot, name, places->out, places->plots);
 }
 
-static FILE *open_out(const struct bench *bench, const char *name)
-{
-    char path[PATH_MAX];
-    FILE *file;
-
-    snprintf(path, sizeof path, "%s/%s", bench->settings.places.out, name);
-    file = fopen(path, "w");
-    if (!file)
-        perror(path);
-    return file;
-}
-
 static bool run_series(struct bench *bench, FILE *csv, FILE *sections)
 {
     bool whole = true;
@@ -207,7 +190,8 @@ static bool run_series(struct bench *bench, FILE *csv, FILE *sections)
 
 bool growth_run(struct bench *bench)
 {
-    FILE *csv = open_out(bench, "growth.csv"), *sections = open_out(bench, "growth.md");
+    FILE *csv = report_open(bench->settings.places.out, "growth.csv"),
+         *sections = report_open(bench->settings.places.out, "growth.md");
     bool whole = csv && sections;
 
     if (csv)

@@ -11,8 +11,8 @@
 #include "targets.h"
 
 struct idle_result {
-    double ready_ms,
-        first_ms; /* from exec to the first good answer of /readyz, and of a request that went through a worker */
+    double ready_ms;     /* from exec to the first good answer of /readyz */
+    double first_ms;     /* from exec to that of a request that went through a worker */
     double resident_mib; /* at the end */
     double wakes;        /* a second, of all threads, over ten seconds in which every kept connection has closed */
 };

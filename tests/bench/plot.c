@@ -2,6 +2,7 @@
 #include "plot.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void plot_begin(struct plot *plot)
 {
@@ -30,4 +31,11 @@ bool plot_end(struct plot *plot, const char *name, const char *folder, const cha
         drawn = draw(plot, "svg background rgb 'white'", svg_folder, name, "svg");
     free(plot->text);
     return drawn;
+}
+
+const char *plot_folder_name(const char *folder)
+{
+    const char *slash = strrchr(folder, '/');
+
+    return slash ? slash + 1 : folder;
 }

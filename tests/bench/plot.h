@@ -18,4 +18,7 @@ void plot_begin(struct plot *plot);
 /* Draws FOLDER/NAME.png, and SVG_FOLDER/NAME.svg unless that is NULL. False: gnuplot failed. Releases the script. */
 bool plot_end(struct plot *plot, const char *name, const char *folder, const char *svg_folder);
 
+/* The last part of a folder's path: how a page that lies beside the folder names it. */
+const char *plot_folder_name(const char *folder);
+
 #endif

@@ -34,6 +34,7 @@ static double judged(const struct finding *finding)
     return ratio(finding, finding->coordinator);
 }
 
+/* "reached" or "missed"; empty: nothing was promised, or nothing measured. */
 static const char *verdict(const struct finding *finding)
 {
     if (finding->bound <= 0 || judged(finding) < 0)
@@ -66,14 +67,12 @@ static const char *promise(char cell[2 * CELL], const struct finding *finding)
     return cell;
 }
 
-static void print_verdict(const struct finding *finding)
+/* The verdict, and what was judged where no column has it. */
+static void tell_verdict(const struct finding *finding, FILE *file)
 {
-    char bound[2 * CELL];
-
-    printf("  %-14s %s", promise(bound, finding), verdict(finding));
+    fputs(verdict(finding), file);
     if (finding->bound > 0 && finding->bound_on == ADDED && judged(finding) >= 0)
-        printf(": %.3f %s%s", judged(finding), finding->unit, finding->each > 1 ? " each" : "");
-    putchar('\n');
+        fprintf(file, ": %.3f %s%s", judged(finding), finding->unit, finding->each > 1 ? " each" : "");
 }
 
 /* A second of a core's time; 0: not measured, or no such figure. */
@@ -109,7 +108,7 @@ void report_print(const struct finding *findings, size_t count)
            "ratio", "promised");
     for (size_t i = 0; i < count; i++) {
         const struct finding *finding = &findings[i];
-        char cells[5][CELL];
+        char cells[5][CELL], bound[2 * CELL];
 
         if (strcmp(title, finding->title) != 0)
             printf("%s (beside: %s)\n", title = finding->title, finding->base_name);
@@ -117,12 +116,14 @@ void report_print(const struct finding *findings, size_t count)
                number(cells[1], finding->coordinator, finding->unit),
                times(cells[2], ratio(finding, finding->coordinator)), number(cells[3], finding->curl, finding->unit),
                times(cells[4], ratio(finding, finding->curl)));
-        print_verdict(finding);
+        printf("  %-14s ", promise(bound, finding));
+        tell_verdict(finding, stdout);
+        putchar('\n');
     }
     print_carried(findings, count);
 }
 
-static FILE *open_in(const char *folder, const char *name)
+FILE *report_open(const char *folder, const char *name)
 {
     char path[PATH_AT_MOST];
     FILE *file;
@@ -136,7 +137,7 @@ static FILE *open_in(const char *folder, const char *name)
 
 static bool write_csv(const struct finding *findings, size_t count, const char *folder)
 {
-    FILE *file = open_in(folder, "results.csv");
+    FILE *file = report_open(folder, "results.csv");
 
     if (!file)
         return false;
@@ -147,14 +148,6 @@ static bool write_csv(const struct finding *findings, size_t count, const char *
                 ratio(&findings[i], findings[i].coordinator), findings[i].curl, ratio(&findings[i], findings[i].curl),
                 findings[i].bound, bounds_on[findings[i].bound_on], verdict(&findings[i]));
     return fclose(file) == 0;
-}
-
-static void write_verdict(const struct finding *finding, FILE *file)
-{
-    fprintf(file, " %s", verdict(finding));
-    if (finding->bound > 0 && finding->bound_on == ADDED && judged(finding) >= 0)
-        fprintf(file, ": %.3f %s%s", judged(finding), finding->unit, finding->each > 1 ? " each" : "");
-    fputs(" |\n", file);
 }
 
 static void write_table(const struct finding *findings, size_t count, FILE *file)
@@ -171,11 +164,12 @@ static void write_table(const struct finding *findings, size_t count, FILE *file
             fprintf(file, "| %s (%s) ", title = finding->title, finding->base_name);
         else
             fputs("| ", file);
-        fprintf(file, "| %s | %s | %s | %s | %s | %s | %s |", finding->what,
+        fprintf(file, "| %s | %s | %s | %s | %s | %s | %s | ", finding->what,
                 number(cells[0], finding->base, finding->unit), number(cells[1], finding->coordinator, finding->unit),
                 times(cells[2], ratio(finding, finding->coordinator)), number(cells[3], finding->curl, finding->unit),
                 times(cells[4], ratio(finding, finding->curl)), promise(bound, finding));
-        write_verdict(finding, file);
+        tell_verdict(finding, file);
+        fputs(" |\n", file);
     }
     fputc('\n', file);
 }
@@ -215,23 +209,15 @@ bool report_append(const struct finding *findings, size_t count, const char *pat
     return fclose(file) == 0;
 }
 
-/* The page that these tables are for lies beside the folder of the plots. */
-static void write_image(FILE *file, const char *plots)
-{
-    const char *slash = strrchr(plots, '/');
-
-    fprintf(file, "![CPU time of the coordinator, nginx = 1](%s/ratios.svg)\n\n", slash ? slash + 1 : plots);
-}
-
 static bool write_markdown(const struct finding *findings, size_t count, const char *folder, const char *plots)
 {
-    FILE *file = open_in(folder, "results.md");
+    FILE *file = report_open(folder, "results.md");
 
     if (!file)
         return false;
     write_table(findings, count, file);
     if (plots)
-        write_image(file, plots);
+        fprintf(file, "![CPU time of the coordinator, nginx = 1](%s/ratios.svg)\n\n", plot_folder_name(plots));
     write_carried(findings, count, file);
     return fclose(file) == 0;
 }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* What a bound is on: coordinator / base, the coordinator's own value, or (coordinator - base) / each. */
 enum bound_on { RATIO, VALUE, ADDED };
@@ -29,6 +30,9 @@ void report_print(const struct finding *findings, size_t count);
  * cannot be written.
  */
 bool report_write(const struct finding *findings, size_t count, const char *folder, const char *plots);
+
+/* FOLDER/NAME for writing; NULL, with a message, if that cannot be. */
+FILE *report_open(const char *folder, const char *name);
 
 /* Appends the tables as Markdown to the file at `path`; false, with a message, if it cannot be written. */
 bool report_append(const struct finding *findings, size_t count, const char *path);

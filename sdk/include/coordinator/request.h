@@ -52,7 +52,10 @@ COORD_API coord_slice coord_request_received(const coord_request *request);
 
 /* Token ids of the prompt as JSON text (an array) and `*count`, how many: COORD_OK, or COORD_ABSENT before a step has set them. */
 COORD_API coord_status coord_request_token_ids(const coord_request *request, coord_slice *json, uint64_t *count);
-/* Sets them. `json` is an array of integers 0 … 2^53 and is copied; else COORD_INVALID. Replaces earlier ones. */
+/*
+ * Sets them, in place of earlier ones. `json` is an array of integers 0 … 2^53, else COORD_INVALID. It is borrowed during the call
+ * only: the ids are copied, or share the memory of the body or of the answer that they are a part of. COORD_NO_MEMORY.
+ */
 COORD_API coord_status coord_request_set_token_ids(coord_request *request, coord_slice json) COORD_MUST_CHECK;
 /*
  * Puts them into `document` at `pointer`, as coord_document_set does with their text, without a copy of it: all legs share the

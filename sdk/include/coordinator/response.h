@@ -36,9 +36,8 @@ typedef struct coord_writer_type {
     void (*head)(coord_writer *writer, coord_head *head);
     void (*data)(coord_writer *writer, coord_slice bytes);
     void (*end)(coord_writer *writer);
-    void (*abort)(
-        coord_writer *
-            writer); /* the answer broke or the client left; what a rewriter still holds it may pass by coord_writer_pass, nothing else */
+    /* The answer broke or the client left. A rewriter may pass what it still holds by coord_writer_pass, and nothing else. */
+    void (*abort)(coord_writer *writer);
     void (*free)(coord_writer *writer); /* frees the state */
 } coord_writer_type;
 

@@ -336,6 +336,30 @@ static void looks_at_activity(void *argument)
     assert_ptr_equal(atomic_load(&activity->owner), &render);
 }
 
+/* The executor takes a step's times from it. */
+static void changes_hands(void *argument)
+{
+    enum { NS = 1000000 };
+    struct fiber *fiber = fiber_current();
+    int64_t before = reactor_now(reactor);
+
+    (void)argument;
+    nanosleep(&(struct timespec){.tv_nsec = NS}, NULL);
+    fiber_set_owner(fiber, &render);
+    assert_true(reactor_now(reactor) >= before + NS);
+    before = reactor_now(reactor);
+    nanosleep(&(struct timespec){.tv_nsec = NS}, NULL);
+    fiber_set_subject(fiber, "the-id-of-a-request");
+    assert_true(reactor_now(reactor) >= before + NS);
+}
+
+static void the_clock_is_fresh_once_a_fiber_runs_for_another(void **state)
+{
+    (void)state;
+    spawn(changes_hands, NULL);
+    turn();
+}
+
 static void the_watchdog_sees_the_label_of_the_running_fiber(void **state)
 {
     struct fiber *fiber = fiber_spawn(pool, looks_at_activity, NULL);
@@ -557,6 +581,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stack_that_is_shed_keeps_what_the_fiber_holds_and_nothing_below, start,
                                         finish),
         cmocka_unit_test_setup_teardown(a_fiber_may_spawn_others, start, finish),
+        cmocka_unit_test_setup_teardown(the_clock_is_fresh_once_a_fiber_runs_for_another, start, finish),
         cmocka_unit_test_setup_teardown(the_watchdog_sees_the_label_of_the_running_fiber, start, finish),
         cmocka_unit_test_setup_teardown(reactors_on_several_threads_have_fibers_of_their_own, start, finish),
         cmocka_unit_test_setup_teardown(a_pool_of_an_absurd_stack_size_spawns_nothing, start, finish),
