@@ -124,17 +124,26 @@ static void rescue(void)
     }
 }
 
-/* Not in a child that a plugin has made: its copies of the lines are not its own. */
+/* Not in a child that a plugin has made: a thread that is not there may hold what flushing waits for. */
 static void at_exit(void)
 {
     if (getpid() == process)
         output_flush();
 }
 
+/* Its copies of the lines are not its own, and the threads that gather are not there: it writes at once. */
+static void in_child(void)
+{
+    for (struct batch *batch = atomic_load_explicit(&batches, memory_order_acquire); batch; batch = batch->next)
+        set_size(batch, 0);
+    own = NULL;
+}
+
 static void prepare(void)
 {
     process = getpid();
     fiber_crash_first(rescue);
+    pthread_atfork(NULL, NULL, in_child);
     atexit(at_exit);
 }
 

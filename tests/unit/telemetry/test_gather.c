@@ -306,6 +306,20 @@ static void *gather_and_wait(void *unused)
     return NULL;
 }
 
+/* A child's copies of the lines are not its own, and nobody sends what it would gather. */
+static void end_child(const char *how)
+{
+    if (strstr(how, "abort"))
+        abort();
+    if (strstr(how, "warn"))
+        coord_log(NULL, COORD_LOG_WARNING, "of a child", NULL, 0);
+    if (strstr(how, "say")) {
+        say("of a child");
+        _exit(0);
+    }
+    exit(0);
+}
+
 /* The program that is started again: one thread has gathered and waits, this one ends the process. */
 static int run_to_the_end(const char *how)
 {
@@ -324,8 +338,8 @@ static int run_to_the_end(const char *how)
         exit(0);
     if (strcmp(how, "abort") == 0)
         abort();
-    if (strcmp(how, "fork") == 0 && fork() == 0)
-        exit(0); /* a child's copies of the lines are not its own */
+    if (strncmp(how, "fork", 4) == 0 && fork() == 0)
+        end_child(how);
     wait(NULL);
     return 0;
 }
@@ -344,7 +358,9 @@ static void however_the_process_ends_what_waits_is_written_once(void **state)
     static const struct {
         const char *how;
         bool crashes;
-    } rows[] = {{"exit", false}, {"return", false}, {"fork", false}, {"abort", true}};
+        int of_child;
+    } rows[] = {{"exit", false, 0},      {"return", false, 0},     {"fork", false, 0}, {"fork, abort", false, 0},
+                {"fork, say", false, 1}, {"fork, warn", false, 1}, {"abort", true, 0}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -373,6 +389,7 @@ static void however_the_process_ends_what_waits_is_written_once(void **state)
         assert_true(rows[i].crashes || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
         assert_int_equal(times(read_text, "of a reactor that waits\n"), 1);
         assert_int_equal(times(read_text, "of the one that ends\n"), 1);
+        assert_int_equal(times(read_text, "of a child\n"), rows[i].of_child);
         if (rows[i].crashes)
             assert_true(strstr(read_text, "of the one that ends") < strstr(read_text, "crashed with SIGABRT"));
     }
