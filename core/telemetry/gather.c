@@ -35,21 +35,21 @@ static _Thread_local struct batch *own __attribute__((tls_model("initial-exec"))
 
 /* ---- Sending ---- */
 
-static size_t size_of(struct batch *batch) { return atomic_load_explicit(&batch->size, memory_order_relaxed); }
+static size_t size_of(struct batch *batch) { return atomic_load_explicit(&batch->size, memory_order_acquire); }
 
 static void set_size(struct batch *batch, size_t size)
 {
-    atomic_store_explicit(&batch->size, size, memory_order_relaxed);
+    atomic_store_explicit(&batch->size, size, memory_order_release);
 }
 
-/* Under the lock. */
+/* Under the lock. Empty only once all is written: whoever finds it so goes on without the lock. */
 static void send_batch(struct batch *batch)
 {
     size_t size = size_of(batch);
 
-    set_size(batch, 0);
     if (size > 0)
         output_lines((coord_slice){batch->lines, size});
+    set_size(batch, 0);
 }
 
 static void lock_and_send(struct batch *batch)
