@@ -237,10 +237,11 @@ static bool remove_owned(struct coord_request *request, const char *at)
 /* Nearly every model's name stands there as it is. */
 static void read_model(struct coord_request *request, coord_slice json)
 {
-    coord_slice model = {json.data + 1, json.size - 2};
+    coord_slice model;
 
     if (json.size < 2 || *json.data != '"')
         return;
+    model = (coord_slice){json.data + 1, json.size - 2};
     if (memchr(model.data, '\\', model.size) && coord_document_get_string(request->body, "/model", &model) != COORD_OK)
         return;
     request->model = arena_copy(&request->arena, model);

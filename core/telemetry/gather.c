@@ -35,21 +35,21 @@ static OF_THREAD struct batch *own;
 
 /* ---- Sending ---- */
 
-static size_t size_of(struct batch *batch) { return atomic_load_explicit(&batch->size, memory_order_relaxed); }
+static size_t size_of(struct batch *batch) { return atomic_load_explicit(&batch->size, memory_order_acquire); }
 
 static void set_size(struct batch *batch, size_t size)
 {
-    atomic_store_explicit(&batch->size, size, memory_order_relaxed);
+    atomic_store_explicit(&batch->size, size, memory_order_release);
 }
 
-/* Under the lock. */
+/* Under the lock. Empty only once all is written: whoever finds it so goes on without the lock. */
 static void send_batch(struct batch *batch)
 {
     size_t size = size_of(batch);
 
-    set_size(batch, 0);
     if (size > 0)
         output_lines((coord_slice){batch->lines, size});
+    set_size(batch, 0);
 }
 
 static void lock_and_send(struct batch *batch)
@@ -124,17 +124,26 @@ static void rescue(void)
     }
 }
 
-/* Not in a child that a plugin has made: its copies of the lines are not its own. */
+/* Not in a child that a plugin has made: a thread that is not there may hold what flushing waits for. */
 static void at_exit(void)
 {
     if (getpid() == process)
         output_flush();
 }
 
+/* Its copies of the lines are not its own, and the threads that gather are not there: it writes at once. */
+static void in_child(void)
+{
+    for (struct batch *batch = atomic_load_explicit(&batches, memory_order_acquire); batch; batch = batch->next)
+        set_size(batch, 0);
+    own = NULL;
+}
+
 static void prepare(void)
 {
     process = getpid();
     fiber_crash_first(rescue);
+    pthread_atfork(NULL, NULL, in_child);
     atexit(at_exit);
 }
 

@@ -3,7 +3,8 @@
  *
  * Invariant: a thread's lines leave in the order in which they were written, and none is lost while the process can still
  * do anything: who ends it (a crash, exit) sends what is there first. What leaves at once is at most PIPE_BUF bytes of whole
- * lines, so that a pipe takes it whole, beside other processes too. Thread: any; each gathers its own.
+ * lines, so that a pipe takes it whole, beside other processes too. The child of a fork gathers none and has none.
+ * Thread: any; each gathers its own.
  */
 #ifndef TELEMETRY_GATHER_H
 #define TELEMETRY_GATHER_H

@@ -13,6 +13,8 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -290,6 +292,79 @@ static void lines_of_threads_that_gather_do_not_mix_and_keep_their_order(void **
     }
 }
 
+/* ---- A thread that gathers none, beside one that sends at this moment ---- */
+
+enum { TURNS = 5000 };
+
+static atomic_int said, answered;
+
+static void wait_for(atomic_int *counter, int value)
+{
+    while (atomic_load(counter) < value)
+        sched_yield();
+}
+
+/* The sending begins a little later each time. */
+static void *say_and_send(void *unused)
+{
+    (void)unused;
+    log_gather();
+    for (int i = 1; i <= TURNS; i++) {
+        coord_logf(NULL, COORD_LOG_INFO, "n=%d", 2 * i);
+        atomic_store(&said, i);
+        for (volatile int wait = 0; wait < i % 1500; wait++)
+            ;
+        log_send();
+        wait_for(&answered, i);
+    }
+    log_gather_end();
+    return NULL;
+}
+
+static void *answer(void *unused)
+{
+    (void)unused;
+    for (int i = 1; i <= TURNS; i++) {
+        while (atomic_load(&said) < i)
+            ;
+        coord_logf(NULL, COORD_LOG_INFO, "n=%d", 2 * i + 1);
+        atomic_store(&answered, i);
+    }
+    return NULL;
+}
+
+static void a_line_comes_after_those_before_it_that_are_just_being_sent(void **state)
+{
+    pthread_t first, second;
+    ssize_t size;
+
+    (void)state;
+    atomic_store(&said, 0);
+    atomic_store(&answered, 0);
+    assert_int_equal(pthread_create(&first, NULL, say_and_send, NULL), 0);
+    assert_int_equal(pthread_create(&second, NULL, answer, NULL), 0);
+    pthread_join(first, NULL);
+    pthread_join(second, NULL);
+    size = pread(read_fd, read_text, sizeof read_text - 1, 0);
+    assert_true(size > 0);
+    read_text[size] = '\0';
+    assert_int_equal(follow(read_text, 2), 2 * TURNS + 2);
+}
+
+/* A file, which every thread writes to by itself. */
+static int begin_file(void **state)
+{
+    FILE *file = tmpfile();
+    int fd = file ? dup(fileno(file)) : -1;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_SETFL, O_APPEND), 0);
+    fclose(file);
+    redirect(dup(fd), fd);
+    return 0;
+}
+
 /* ---- Ends of the process ---- */
 
 static const char *program;
@@ -304,6 +379,20 @@ static void *gather_and_wait(void *unused)
     while (pause() != 0)
         ;
     return NULL;
+}
+
+/* A child's copies of the lines are not its own, and nobody sends what it would gather. */
+static void end_child(const char *how)
+{
+    if (strstr(how, "abort"))
+        abort();
+    if (strstr(how, "warn"))
+        coord_log(NULL, COORD_LOG_WARNING, "of a child", NULL, 0);
+    if (strstr(how, "say")) {
+        say("of a child");
+        _exit(0);
+    }
+    exit(0);
 }
 
 /* The program that is started again: one thread has gathered and waits, this one ends the process. */
@@ -324,8 +413,8 @@ static int run_to_the_end(const char *how)
         exit(0);
     if (strcmp(how, "abort") == 0)
         abort();
-    if (strcmp(how, "fork") == 0 && fork() == 0)
-        exit(0); /* a child's copies of the lines are not its own */
+    if (strncmp(how, "fork", 4) == 0 && fork() == 0)
+        end_child(how);
     wait(NULL);
     return 0;
 }
@@ -344,7 +433,9 @@ static void however_the_process_ends_what_waits_is_written_once(void **state)
     static const struct {
         const char *how;
         bool crashes;
-    } rows[] = {{"exit", false}, {"return", false}, {"fork", false}, {"abort", true}};
+        int of_child;
+    } rows[] = {{"exit", false, 0},      {"return", false, 0},     {"fork", false, 0}, {"fork, abort", false, 0},
+                {"fork, say", false, 1}, {"fork, warn", false, 1}, {"abort", true, 0}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -373,6 +464,7 @@ static void however_the_process_ends_what_waits_is_written_once(void **state)
         assert_true(rows[i].crashes || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
         assert_int_equal(times(read_text, "of a reactor that waits\n"), 1);
         assert_int_equal(times(read_text, "of the one that ends\n"), 1);
+        assert_int_equal(times(read_text, "of a child\n"), rows[i].of_child);
         if (rows[i].crashes)
             assert_true(strstr(read_text, "of the one that ends") < strstr(read_text, "crashed with SIGABRT"));
     }
@@ -391,6 +483,7 @@ int main(int count, char **arguments)
         GATHER_TEST(what_leaves_at_once_is_whole_lines_of_at_most_a_pipes_atomic_size),
         PIPE_TEST(what_nobody_reads_is_kept_in_order_and_dropped_line_by_line),
         PIPE_TEST(lines_of_threads_that_gather_do_not_mix_and_keep_their_order),
+        cmocka_unit_test_setup_teardown(a_line_comes_after_those_before_it_that_are_just_being_sent, begin_file, end),
         cmocka_unit_test(however_the_process_ends_what_waits_is_written_once),
     };
 
