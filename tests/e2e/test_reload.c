@@ -461,7 +461,7 @@ static void two_signals_at_once_are_no_less_than_one_reload_after_the_last(void 
 {
     (void)state;
     deploy_life();
-    reconfigure_life("slow", ", start: 300ms");
+    reconfigure_life("slow", ", start: 1s"); /* all five signals come while it is still being loaded */
     hang_up();
     UNTIL(strstr(coordinator_log(), "reloading ") && strstr(strstr(coordinator_log(), "reloading ") + 1, "reloading "));
     reconfigure_life("last", "");
