@@ -463,7 +463,7 @@ static void two_signals_at_once_are_no_less_than_one_reload_after_the_last(void 
     deploy_life();
     reconfigure_life("slow", ", start: 1s"); /* all five signals come while it is still being loaded */
     hang_up();
-    UNTIL(strstr(coordinator_log(), "reloading ") && strstr(strstr(coordinator_log(), "reloading ") + 1, "reloading "));
+    UNTIL(events("slow starting\n") == 1);
     reconfigure_life("last", "");
     for (int i = 0; i < 5; i++)
         hang_up();

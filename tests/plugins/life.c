@@ -80,6 +80,7 @@ static coord_status start(void *state, coord_error *error)
 {
     const struct life *life = state;
 
+    tell(life, "starting");
     take_time(life->start_ns);
     if (life->failing_start)
         return coord_error_set(error, "it was told to fail");
