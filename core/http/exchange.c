@@ -16,14 +16,17 @@ static struct exchange *take_spare(struct server *server)
 {
     struct exchange *exchange = server->spare;
     struct arena arena;
+    struct buffer out;
 
     if (!exchange)
         return calloc(1, sizeof *exchange);
     server->spare = exchange->work_next;
     server->spare_count--;
     arena = exchange->arena;
+    out = exchange->out;
     memset(exchange, 0, sizeof *exchange);
     exchange->arena = arena;
+    exchange->out = out;
     return exchange;
 }
 
@@ -66,12 +69,17 @@ void exchange_free(struct exchange *exchange)
     assert(exchange->magic == EXCHANGE_MAGIC && !exchange->in_work);
     exchange->magic = 0;
     buffer_release(&exchange->body);
-    buffer_release(&exchange->out);
+    if (exchange->lent.data) {
+        buffer_release(&exchange->out);
+        exchange->out = exchange->lent;
+    }
     if (server->spare_count >= SPARE_EXCHANGES) {
+        buffer_release(&exchange->out);
         arena_release(&exchange->arena);
         free(exchange);
         return;
     }
+    buffer_clear(&exchange->out, OUTPUT_KEPT);
     arena_reset(&exchange->arena);
     exchange->work_next = server->spare;
     server->spare = exchange;

@@ -175,19 +175,11 @@ static ssize_t read_out(void *context, uint64_t position, char *into, size_t roo
 
 static struct MHD_Response *from_buffer(struct exchange *exchange)
 {
-    struct MHD_Response *response;
-    size_t size;
-    char *data;
-
-    if (exchange->out.size == 0)
-        return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
     assert(exchange->out_start == 0);
-    data = buffer_take(&exchange->out, &size);
-    exchange->sent = size;
-    response = MHD_create_response_from_buffer(size, data, MHD_RESPMEM_MUST_FREE);
-    if (!response)
-        free(data);
-    return response;
+    exchange->lent = exchange->out;
+    exchange->out = (struct buffer){0};
+    exchange->sent = exchange->lent.size;
+    return MHD_create_response_from_buffer(exchange->lent.size, exchange->lent.data, MHD_RESPMEM_PERSISTENT);
 }
 
 static struct MHD_Response *from_reader(struct exchange *exchange, uint64_t size)

@@ -259,6 +259,7 @@ static void release(struct server *server)
         struct exchange *exchange = server->spare;
 
         server->spare = exchange->work_next;
+        buffer_release(&exchange->out);
         arena_release(&exchange->arena);
         free(exchange);
     }

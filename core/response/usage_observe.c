@@ -1,7 +1,8 @@
-/* The observer of usage (coordinator/usage.h): looks on the side, from events as they pass or from a bounded copy of a JSON
- * body that is read at its end. */
+/* The observer of usage (coordinator/usage.h): looks on the side, from events as they pass, or at a JSON body: most come in one
+ * piece, which is read as it passes; of others a bounded copy is read at their end. */
 #include "response/usage_writer.h"
 
+#include "json/scanner.h"
 #include "runtime/buffer.h"
 
 struct observer {
@@ -11,8 +12,9 @@ struct observer {
     enum answer_form form;
     coord_sse *sse;     /* FORM_EVENTS; made when it is needed */
     bool midway;        /* some of the stream was skipped before */
-    struct buffer body; /* FORM_JSON */
-    bool blind;         /* over the limit, or memory is short: it looks no more */
+    bool whole;         /* FORM_JSON: the first piece was a whole text, and is read */
+    struct buffer body; /* FORM_JSON, otherwise */
+    bool blind;         /* over the limit, or memory is short, or not JSON: it looks no more */
 };
 
 enum answer_form usage_form(const coord_head *head)
@@ -69,6 +71,34 @@ static void observe_events(struct observer *self, coord_writer *writer, coord_sl
         look(self, writer, &event);
 }
 
+static void forget(struct observer *self) { self->usage = (coord_usage){.size = sizeof self->usage}; }
+
+/* A body may be whole where it ends like one. */
+static bool ends_like_a_body(coord_slice bytes)
+{
+    while (bytes.size > 0 && json_is_space((unsigned char)bytes.data[bytes.size - 1]))
+        bytes.size--;
+    return bytes.size > 0 && bytes.data[bytes.size - 1] == '}';
+}
+
+static bool read_whole(struct observer *self, coord_writer *writer, coord_slice bytes)
+{
+    return self->body.size == 0 && bytes.size <= self->body.limit && ends_like_a_body(bytes) &&
+           coord_usage_read(coord_request_api(coord_writer_request(writer)), bytes, &self->usage) != COORD_INVALID;
+}
+
+static void observe_body(struct observer *self, coord_writer *writer, coord_slice bytes)
+{
+    if (self->whole && json_skip_space(bytes, 0) < bytes.size) { /* so the whole was not JSON */
+        forget(self);
+        close_eyes(self);
+    } else if (!self->whole) {
+        self->whole = read_whole(self, writer, bytes);
+        if (!self->whole && !buffer_append_slice(&self->body, bytes))
+            close_eyes(self);
+    }
+}
+
 static void observe_data(coord_writer *writer, coord_slice bytes)
 {
     struct observer *self = coord_writer_state(writer);
@@ -77,8 +107,8 @@ static void observe_data(coord_writer *writer, coord_slice bytes)
         return;
     if (self->form == FORM_EVENTS)
         observe_events(self, writer, bytes);
-    else if (self->form == FORM_JSON && !buffer_append_slice(&self->body, bytes))
-        close_eyes(self);
+    else if (self->form == FORM_JSON)
+        observe_body(self, writer, bytes);
 }
 
 static void tell(struct observer *self, coord_writer *writer)
@@ -86,6 +116,14 @@ static void tell(struct observer *self, coord_writer *writer)
     if (self->seen)
         self->seen(coord_writer_request(writer), &self->usage, self->argument);
     self->seen = NULL;
+}
+
+/* A JSON body that breaks off says nothing, even where a whole text has come. */
+static void tell_broken(struct observer *self, coord_writer *writer)
+{
+    if (self->whole)
+        forget(self);
+    tell(self, writer);
 }
 
 static void look_at_rest(struct observer *self, coord_writer *writer)
@@ -100,7 +138,7 @@ static void observe_end(coord_writer *writer)
 {
     struct observer *self = coord_writer_state(writer);
 
-    if (self->form == FORM_JSON && !self->blind)
+    if (self->form == FORM_JSON && !self->blind && !self->whole)
         (void)coord_usage_read(coord_request_api(coord_writer_request(writer)), buffer_slice(&self->body),
                                &self->usage);
     look_at_rest(self, writer);
@@ -114,14 +152,14 @@ static void observe_abort(coord_writer *writer)
 
     if (self->sse && coord_sse_at_boundary(self->sse))
         look_at_rest(self, writer);
-    tell(self, writer);
+    tell_broken(self, writer);
 }
 
 static void observe_free(coord_writer *writer)
 {
     struct observer *self = coord_writer_state(writer);
 
-    tell(self, writer); /* a compressed answer was not shown to it */
+    tell_broken(self, writer); /* a compressed answer was not shown to it */
     coord_sse_free(self->sse);
     buffer_release(&self->body);
 }
@@ -145,6 +183,6 @@ coord_status coord_usage_observe(coord_request *request, coord_usage_seen *seen,
         return COORD_NO_MEMORY;
     self->seen = seen;
     self->argument = argument;
-    self->usage.size = sizeof self->usage;
+    forget(self);
     return coord_request_wrap(request, &OBSERVER, self);
 }

@@ -544,6 +544,32 @@ static void a_whole_answer_is_edited_however_it_is_split(void **state)
     }
 }
 
+static void a_whole_answer_is_observed_however_it_is_split(void **state)
+{
+    static const struct {
+        const char *rest;
+        bool breaks_off;
+        uint64_t prompt;
+    } rows[] = {{"", false, 31}, {" \n", false, 31}, {"", true, 0}, {" ", true, 0}, {"}", false, 0}, {" {}", false, 0}};
+
+    (void)state;
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
+        for (size_t cut = 0; cut < sizeof ANSWER; cut++) {
+            begin(CHAT, JSON, NONE, false);
+            head();
+            fixture_feed(&fixture, ANSWER, cut);
+            fixture_feed(&fixture, ANSWER + cut, sizeof ANSWER - 1 - cut);
+            feed(rows[row].rest);
+            if (rows[row].breaks_off)
+                chain_abort(&fixture.request.chain);
+            else
+                end();
+            assert_int_equal(fixture.seen_count, 1);
+            assert_int_equal(fixture.seen.prompt, rows[row].prompt);
+            assert_int_equal(fixture.seen.said == 0, rows[row].prompt == 0);
+        }
+}
+
 static void what_is_not_whole_or_not_json_goes_out_as_it_came(void **state)
 {
     static const char *const texts[] = {
@@ -757,6 +783,7 @@ int main(void)
         TEST(an_answer_that_breaks_off_is_told_without_its_half_event),
         TEST(who_observes_is_told_once_in_any_case),
         TEST(a_whole_answer_is_edited_however_it_is_split),
+        TEST(a_whole_answer_is_observed_however_it_is_split),
         TEST(what_is_not_whole_or_not_json_goes_out_as_it_came),
         TEST(length_and_digests_go_only_where_something_may_change),
         TEST(answers_that_hold_no_usage_pass_untouched),
