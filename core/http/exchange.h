@@ -21,7 +21,7 @@
 enum {
     OUTPUT_KEPT = 4096,   /* memory that a stream with nothing queued keeps, and an exchange for the next */
     DIRECT_LIMIT = 65536, /* decision 67: larger early answers wait for the end of the upload */
-    BODY_FIRST = 1 << 20, /* no more than this is set aside because a Content-Length says so */
+    BODY_FIRST = 1 << 20, /* no more than this is set aside because a Content-Length says so, before as much has come */
     CHUNK_MOST = 16384,   /* bytes in a chunk of a stream */
     READER_BLOCK = 16384, /* what the library takes at once of an answer of known length */
     PACED_FROM = 4000,    /* suspended connections from which on resumes are paced */
@@ -97,7 +97,7 @@ struct exchange {
     struct buffer out;          /* from out_start on: what the library has not taken */
     size_t out_start;
     struct buffer lent; /* a whole answer's body, the library's until it has completed the request */
-    int64_t length; /* of the answer's body, -1: unknown */
+    int64_t length;     /* of the answer's body, -1: unknown */
     uint64_t written, sent;
     size_t output_high, output_low; /* of its whole life: whoever writes goes by those of its beginning, too */
 

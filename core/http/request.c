@@ -212,20 +212,27 @@ static enum MHD_Result first_call(struct exchange *exchange, const char *method,
     return go_on_reading(exchange);
 }
 
+/* Room for the first of a long body, and when that has come for all of it. */
+static bool make_room(struct exchange *exchange, size_t size)
+{
+    struct buffer *body = &exchange->body;
+    uint64_t declared = (uint64_t)exchange->declared;
+
+    if (size <= body->capacity - body->size)
+        return true;
+    body->limit = (size_t)declared;
+    if (!body->data && declared > BODY_FIRST)
+        return buffer_reserve(body, BODY_FIRST);
+    return buffer_reserve(body, (size_t)declared - body->size);
+}
+
 static void take_piece(struct exchange *exchange, coord_slice piece)
 {
     if (exchange->declared < 0 && !admit_bytes(exchange, exchange->received + piece.size)) {
         exchange_refuse(exchange, EXCHANGE_OVERLOADED, "too many bytes are in flight");
         return;
     }
-    if (!exchange->body.data && exchange->declared > 0) {
-        uint64_t declared = (uint64_t)exchange->declared;
-
-        exchange->body.limit = (size_t)declared;
-        if (!buffer_reserve(&exchange->body, declared < BODY_FIRST ? (size_t)declared : BODY_FIRST))
-            exchange->cut = true;
-    }
-    if (exchange->cut || !buffer_append_slice(&exchange->body, piece)) {
+    if ((exchange->declared > 0 && !make_room(exchange, piece.size)) || !buffer_append_slice(&exchange->body, piece)) {
         exchange_refuse(exchange, EXCHANGE_OVERLOADED, "memory is short");
         return;
     }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_CAPACITY = 255 };
+enum { STEP = 256 }; /* blocks are a multiple of it, or twice what was there */
 
 static const size_t LARGEST = PTRDIFF_MAX - 1; /* no object is larger */
 
@@ -21,7 +21,7 @@ static inline bool has_room(const struct buffer *buffer, size_t more)
 bool buffer_reserve(struct buffer *buffer, size_t more)
 {
     size_t limit = buffer->limit && buffer->limit < LARGEST ? buffer->limit : LARGEST;
-    size_t capacity = buffer->capacity ? buffer->capacity : FIRST_CAPACITY;
+    size_t capacity = 2 * buffer->capacity + 1;
     size_t need;
     char *data;
 
@@ -30,8 +30,8 @@ bool buffer_reserve(struct buffer *buffer, size_t more)
     need = buffer->size + more;
     if (need <= buffer->capacity)
         return true;
-    while (capacity < need)
-        capacity = 2 * capacity + 1;
+    if (capacity < need)
+        capacity = need | (STEP - 1);
     if (capacity > limit)
         capacity = limit;
     data = realloc(buffer->data, capacity + 1);

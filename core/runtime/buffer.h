@@ -1,8 +1,8 @@
 /*
  * A growing byte buffer with a hard cap, and nothing else.
  *
- * Invariant: data[0 … size) is what was appended; size ≤ limit. Growth is geometric. Ownership: the buffer owns its memory
- * until buffer_release or buffer_take. Thread: whoever owns it.
+ * Invariant: data[0 … size) is what was appended; size ≤ limit. The first block is hardly larger than what is asked for, then
+ * growth is geometric. Ownership: the buffer owns its memory until buffer_release or buffer_take. Thread: whoever owns it.
  */
 #ifndef RUNTIME_BUFFER_H
 #define RUNTIME_BUFFER_H
