@@ -22,14 +22,15 @@ static bool parse_length(coord_slice digits, int64_t *length)
 }
 
 /* False when a name is no token; those that have a kind are. */
-static bool collect(const struct headers *headers, struct framing_fields *fields)
+static bool collect(struct headers *headers, struct framing_fields *fields)
 {
     for (size_t i = 0; i < headers->count; i++) {
-        const struct header *header = &headers->list[i];
+        struct header *header = &headers->list[i];
 
+        header->checked = header_field_valid(header);
         switch (header->kind) {
         case HEADER_OTHER:
-            if (!header_name_valid(header->name))
+            if (!header->checked && !header_name_valid(header->name))
                 return false;
             break;
         case HEADER_HOST:
@@ -51,7 +52,7 @@ static bool collect(const struct headers *headers, struct framing_fields *fields
     return true;
 }
 
-const char *framing_check(bool http10, const struct headers *headers, int64_t *declared)
+const char *framing_check(bool http10, struct headers *headers, int64_t *declared)
 {
     struct framing_fields fields = {0};
 

@@ -9,8 +9,8 @@
 
 /*
  * NULL when the head is unambiguous; `declared` then has the body's length, -1 for chunked, 0 for none. Otherwise a static
- * text that says which rule is broken.
+ * text that says which rule is broken. Fields that are good are `checked` afterwards.
  */
-const char *framing_check(bool http10, const struct headers *headers, int64_t *declared);
+const char *framing_check(bool http10, struct headers *headers, int64_t *declared);
 
 #endif

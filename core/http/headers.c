@@ -76,6 +76,13 @@ bool header_value_valid(coord_slice value)
                                     !memchr(value.data, '\0', value.size));
 }
 
+/* A name that has a kind is a token. */
+bool header_field_valid(const struct header *field)
+{
+    return field->checked ||
+           ((field->kind != HEADER_OTHER || header_name_valid(field->name)) && header_value_valid(field->value));
+}
+
 /* Names in order of enum header_kind. */
 static const coord_slice NAMES[HEADER_KINDS] = {
     [HEADER_TE] = COORD_SLICE("te"),
@@ -198,14 +205,14 @@ bool headers_add_field(struct headers *headers, const struct header *field)
 
 bool headers_add_borrowed(struct headers *headers, coord_slice name, coord_slice value)
 {
-    const struct header field = {name, value, header_kind_of(name)};
+    const struct header field = {name, value, header_kind_of(name), false};
 
     return headers_add_field(headers, &field);
 }
 
 bool headers_add_known(struct headers *headers, enum header_kind kind, coord_slice value)
 {
-    const struct header field = {NAMES[kind], value, kind};
+    const struct header field = {NAMES[kind], value, kind, false};
 
     return headers_add_field(headers, &field);
 }
@@ -228,12 +235,12 @@ static struct header field_kept(char **at, const struct header *field)
 {
     coord_slice name = keep(at, field->name);
 
-    return (struct header){name, keep(at, field->value), field->kind};
+    return (struct header){name, keep(at, field->value), field->kind, field->checked};
 }
 
 bool headers_add(struct headers *headers, coord_slice name, coord_slice value)
 {
-    struct header field = {name, value, header_kind_of(name)};
+    struct header field = {name, value, header_kind_of(name), false};
     char *own = arena_alloc(headers->arena, size_kept(&field));
 
     if (!own)
@@ -244,7 +251,7 @@ bool headers_add(struct headers *headers, coord_slice name, coord_slice value)
 
 bool headers_set(struct headers *headers, coord_slice name, coord_slice value)
 {
-    struct header field = {name, value, header_kind_of(name)};
+    struct header field = {name, value, header_kind_of(name), false};
     char *own = arena_alloc(headers->arena, size_kept(&field)); /* `name` may be one of those removed */
 
     if (!own || !make_room(headers))

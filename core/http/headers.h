@@ -45,6 +45,7 @@ struct header {
     coord_slice name;
     coord_slice value;
     enum header_kind kind; /* of the name, told as the field is added to a list; outside of lists it may be missing */
+    bool checked;          /* header_field_valid has found it good, and the kind is told */
 };
 
 struct headers {
@@ -99,5 +100,7 @@ bool header_name_is(coord_slice name, const char *text);
 /* RFC 9110: a token; and a value without CR, LF, NUL (other bytes as they are). */
 bool header_name_valid(coord_slice name);
 bool header_value_valid(coord_slice value);
+/* Both, for a field whose kind is told; a field that is `checked` is not looked at again. */
+bool header_field_valid(const struct header *field);
 
 #endif

@@ -27,11 +27,9 @@ static const bool FRAMING[HEADER_KINDS] = {
     [HEADER_TRANSFER_ENCODING] = true,
 };
 
-/* A name that has a kind is a token. */
 static bool goes_out(const struct header *header)
 {
-    return header->value.size > 0 && !FRAMING[header->kind] &&
-           (header->kind != HEADER_OTHER || header_name_valid(header->name)) && header_value_valid(header->value);
+    return header->value.size > 0 && !FRAMING[header->kind] && header_field_valid(header);
 }
 
 static bool has_no_body(int32_t status) { return status == 204 || status == 304; }

@@ -437,27 +437,22 @@ static void find_addresses(struct attempt *attempt)
 
 /* What a request sends */
 
-static bool name_goes_out(const struct header *field)
-{
-    enum header_kind kind = field->kind != HEADER_OTHER ? field->kind : header_kind_of(field->name);
-
-    switch (kind) {
-    case HEADER_OTHER:
-        return header_name_valid(field->name);
-    case HEADER_HOST:
-    case HEADER_EXPECT:
-    case HEADER_CONNECTION:
-    case HEADER_CONTENT_LENGTH:
-    case HEADER_TRANSFER_ENCODING:
-        return false;
-    default:
-        return true;
-    }
-}
+/* Fields that the core writes itself, or not at all. */
+static const bool OURS[HEADER_KINDS] = {
+    [HEADER_HOST] = true,
+    [HEADER_EXPECT] = true,
+    [HEADER_CONNECTION] = true,
+    [HEADER_CONTENT_LENGTH] = true,
+    [HEADER_TRANSFER_ENCODING] = true,
+};
 
 bool request_field_goes_out(const struct header *field)
 {
-    return name_goes_out(field) && header_value_valid(field->value);
+    struct header told = *field;
+
+    if (!told.checked && told.kind == HEADER_OTHER)
+        told.kind = header_kind_of(told.name);
+    return !OURS[told.kind] && header_field_valid(&told);
 }
 
 bool request_value_blank(coord_slice value)

@@ -98,16 +98,10 @@ static bool keep_field(struct answer_head *head, const struct header *field)
                           : headers_add(&head->headers, field->name, field->value);
 }
 
-/* A name of a kind is a token. */
-static bool valid_field(const struct header *field)
-{
-    return (field->kind != HEADER_OTHER || header_name_valid(field->name)) && header_value_valid(field->value);
-}
-
 static enum answer_line take_field(struct answer_head *head, coord_slice line, const char **reason)
 {
     const char *colon = memchr(line.data, ':', line.size);
-    struct header field;
+    struct header field = {0};
 
     if (is_space(line.data[0]))
         return refuse(reason, "the answer has a folded header line");
@@ -116,7 +110,8 @@ static enum answer_line take_field(struct answer_head *head, coord_slice line, c
     field.name = (coord_slice){line.data, (size_t)(colon - line.data)};
     field.value = trim((coord_slice){colon + 1, line.size - field.name.size - 1});
     field.kind = header_kind_of(field.name);
-    if (!valid_field(&field))
+    field.checked = header_field_valid(&field);
+    if (!field.checked)
         return refuse(reason, "the answer has an invalid header line");
     if (head->headers.count == ANSWER_FIELD_LIMIT)
         return refuse(reason, "the answer has too many header lines");
