@@ -58,6 +58,11 @@ static void recycle(struct direct_attempt *direct)
     upstream_returned(upstream);
 }
 
+static bool sent(const struct attempt *attempt)
+{
+    return !OWNER_OF(attempt, const struct direct_attempt, attempt)->sending;
+}
+
 static void give_back(struct attempt *attempt, bool ended)
 {
     struct direct_attempt *direct = direct_of(attempt);
@@ -228,6 +233,7 @@ const struct transport direct_transport = {
     .reconnect = reconnect,
     .flow = flow,
     .upload_more = upload_more,
+    .sent = sent,
     .give_back = give_back,
     .connections = connections,
 };

@@ -350,10 +350,12 @@ static void return_memory(struct attempt *attempt)
 
 static void head_complete(struct attempt *attempt)
 {
+    const struct transport *transport = attempt->upstream->transport;
     struct leg_head head = {.status = attempt->head.status,
                             .headers = attempt->head.headers,
                             .length = answer_head_length(&attempt->head),
-                            .reused = attempt->reused};
+                            .reused = attempt->reused,
+                            .sent = transport->sent && transport->sent(attempt)};
 
     attempt->phase = PHASE_BODY;
     set_deadline(attempt, now_of(attempt), attempt->paused ? 0 : attempt->request.idle_timeout_ns);

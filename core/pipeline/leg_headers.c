@@ -139,7 +139,7 @@ bool client_headers(struct headers *to, const struct headers *from, coord_slice 
 {
     struct coord_head probe;
 
-    if (!headers_reserve(to, from->count + 1)) /* some go, some come */
+    if (!headers_reserve(to, from->count + 3)) /* some go; up to three come */
         return false;
     for (size_t i = 0; i < from->count; i++)
         if (!(OWNED[from->list[i].kind] & ANSWER) && !headers_add_field(to, &from->list[i]))

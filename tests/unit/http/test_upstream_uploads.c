@@ -249,6 +249,7 @@ static void an_early_answer_to_an_unfinished_upload_is_an_answer(void **state)
             finish(&probe);
             peer->stage = 2;
             assert_int_equal(probe.status, 413);
+            assert_false(probe.sent); /* its pieces may still be read */
             assert_body(&probe, "no");
             assert_int_equal(probe.result.outcome, LEG_COMPLETE);
             peer_join(peer); /* it saw the end: the connection is not kept */
@@ -260,6 +261,28 @@ static void an_early_answer_to_an_unfinished_upload_is_an_answer(void **state)
     }
 }
 
+/* libcurl does not tell. */
+static void the_head_tells_that_the_body_is_out(void **state)
+{
+    struct peer *peer = peer_start(serve_one_connection, NULL);
+    struct upstream *upstream = open_peer(*state, peer);
+    coord_slice pieces[] = {COORD_SLICE("a"), COORD_SLICE("b")};
+    struct leg_request request = get("/");
+    struct probe probe = {0};
+
+    request.method = (coord_slice)COORD_SLICE("PUT");
+    request.has_body = true;
+    request.pieces = pieces;
+    request.piece_count = request.body_size = 2;
+    probe_start(&probe, *state, upstream, &request);
+    finish(&probe);
+    assert_int_equal(probe.result.outcome, LEG_COMPLETE);
+    assert_true(probe.sent);
+    close_client(state);
+    probe_clear(&probe);
+    peer_free(peer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,7 +292,9 @@ int main(void)
         UPSTREAM_TEST(a_leg_may_be_cancelled_from_its_upload),
         UPSTREAM_TEST(an_early_answer_to_an_unfinished_upload_is_an_answer),
     };
+    const struct CMUnitTest direct_tests[] = {UPSTREAM_TEST(the_head_tells_that_the_body_is_out)};
     int failed = cmocka_run_group_tests_name("direct", tests, over_direct, NULL);
 
+    failed += cmocka_run_group_tests_name("direct alone", direct_tests, over_direct, NULL);
     return failed + cmocka_run_group_tests_name("libcurl", tests, over_libcurl, NULL);
 }

@@ -104,6 +104,7 @@ static void head_came(struct leg *leg, const struct leg_head *head)
     probe->status = head->status;
     probe->length = head->length;
     probe->reused = head->reused;
+    probe->sent = head->sent;
     for (size_t i = 0; i < head->headers.count; i++)
         assert_true(buffer_printf(&probe->fields, "%.*s=%.*s;", COORD_FMT(head->headers.list[i].name),
                                   COORD_FMT(head->headers.list[i].value)));

@@ -56,7 +56,7 @@ struct probe {
     char detail[512];
     int32_t status;
     int64_t length;
-    bool reused;
+    bool reused, sent;
     int heads, datas, ends, uploads; /* events so far */
     size_t uploaded;
     size_t largest; /* piece of data */
