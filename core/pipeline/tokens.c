@@ -13,10 +13,12 @@ static struct json_text *text_around(const struct coord_request *request, coord_
     return text;
 }
 
-/* Ids that are most of the text they came in keep that text alive; others are copied, so that it need not live as long as they. */
+enum { COPIED_BELOW = 1024 }; /* bytes of ids */
+
+/* Many ids that are most of the text they came in keep that text alive; others are copied, so that it need not live as long as they. */
 static struct json_text *keep(const struct coord_request *request, coord_slice ids)
 {
-    struct json_text *text = text_around(request, ids);
+    struct json_text *text = ids.size < COPIED_BELOW ? NULL : text_around(request, ids);
 
     return text && ids.size >= text->bytes.size / 2 ? json_text_part_new(text, ids) : json_text_piece_new(ids);
 }

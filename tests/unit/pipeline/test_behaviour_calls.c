@@ -195,7 +195,7 @@ static coord_status keep_ids(struct act_state *state, coord_request *request)
     coord_call *call = other_call(state, request, "/ids");
     coord_slice said, kept;
     uint64_t count;
-    char text[64];
+    char text[4096];
 
     if (!call || coord_call_run(call) != COORD_OK || !coord_call_document(call) ||
         coord_document_get(coord_call_document(call), "/ids", &said) != COORD_OK ||
@@ -454,16 +454,37 @@ static void legs_share_the_bytes_of_token_ids(void **state)
     assert_body(perform("share_ids"), 200, "shared");
 }
 
-/* A long list is not copied out of the answer; a short one does not keep a long answer alive. */
+enum { MANY_IDS = 300, BEHIND_IDS = 4000 };
+
+/* "[1000, 1001, …]" */
+static size_t write_ids(char *into, size_t room)
+{
+    size_t size = 0;
+
+    for (int i = 0; i < MANY_IDS; i++)
+        size += (size_t)snprintf(into + size, room - size, "%s%d", i ? ", " : "[", 1000 + i);
+    return size + (size_t)snprintf(into + size, room - size, "]");
+}
+
+/* A long list is not copied out of the answer; neither a short one nor one that is little of it keeps the answer alive. */
 static void token_ids_outlive_the_answer_that_they_came_in(void **state)
 {
+    char ids[8 * MANY_IDS], answer[sizeof ids + BEHIND_IDS + 64];
+    const struct {
+        const char *ids;
+        int behind, shared;
+    } rows[] = {{ids, 0, 1}, {ids, BEHIND_IDS, 0}, {"[1, 22,333,4444]", 0, 0}};
+
     (void)state;
-    coord_kit_on(kit, &(coord_kit_rule){.times = 1, .body = COORD_SLICE("{\"ids\":[1, 22,333,4444]}")});
-    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("{\"ids\":[1, 22],\"features\":\"0123456789\"}")});
-    assert_body(perform("keep_ids"), 200, "[1, 22,333,4444]");
-    assert_int_equal(atomic_load(&last_status), 1);
-    assert_body(perform("keep_ids"), 200, "[1, 22]");
-    assert_int_equal(atomic_load(&last_status), 0);
+    assert_true(write_ids(ids, sizeof ids) > 1024);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int size =
+            snprintf(answer, sizeof answer, "{\"ids\":%s,\"features\":\"%0*d\"}", rows[i].ids, rows[i].behind, 0);
+
+        coord_kit_on(kit, &(coord_kit_rule){.times = 1, .body = {answer, (size_t)size}});
+        assert_body(perform("keep_ids"), 200, rows[i].ids);
+        assert_int_equal(atomic_load(&last_status), rows[i].shared);
+    }
 }
 
 static void setters_say_what_may_not_stand_there(void **state)
