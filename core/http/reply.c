@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -173,7 +172,7 @@ static ssize_t read_out(void *context, uint64_t position, char *into, size_t roo
 
 static struct MHD_Response *from_buffer(struct exchange *exchange)
 {
-    assert(exchange->out_start == 0);
+    assert(exchange->out_start == 0 && !exchange->lent.data);
     exchange->lent = exchange->out;
     exchange->out = (struct buffer){0};
     exchange->sent = exchange->lent.size;

@@ -89,7 +89,7 @@ static bool read_whole(struct observer *self, coord_writer *writer, coord_slice 
 
 static void observe_body(struct observer *self, coord_writer *writer, coord_slice bytes)
 {
-    if (self->whole && json_skip_space(bytes, 0) < bytes.size) { /* so the whole was not JSON */
+    if (self->whole && json_skip_space(bytes, 0) < bytes.size) { /* so what has come is not one JSON text */
         forget(self);
         close_eyes(self);
     } else if (!self->whole) {

@@ -30,7 +30,7 @@ bool buffer_reserve(struct buffer *buffer, size_t more)
     need = buffer->size + more;
     if (need <= buffer->capacity)
         return true;
-    if (capacity < need)
+    if (capacity <= need)
         capacity = need | (STEP - 1);
     if (capacity > limit)
         capacity = limit;
