@@ -3,6 +3,8 @@
 #include "pipeline/call.h"
 #include "pipeline/request.h"
 
+enum { COPIED_BELOW = 1024 }; /* bytes of ids */
+
 /* The text of the client's body or of a leg's answer that the ids stand in; NULL: they stand elsewhere. */
 static struct json_text *text_around(const struct coord_request *request, coord_slice ids)
 {
@@ -12,8 +14,6 @@ static struct json_text *text_around(const struct coord_request *request, coord_
         text = call->answer ? document_text_around(call->answer, ids) : NULL;
     return text;
 }
-
-enum { COPIED_BELOW = 1024 }; /* bytes of ids */
 
 /* Many ids that are most of the text they came in keep that text alive; others are copied, so that it need not live as long as they. */
 static struct json_text *keep(const struct coord_request *request, coord_slice ids)

@@ -261,7 +261,7 @@ static void an_early_answer_to_an_unfinished_upload_is_an_answer(void **state)
     }
 }
 
-/* libcurl does not tell. */
+/* Over direct only: libcurl does not tell. */
 static void the_head_tells_that_the_body_is_out(void **state)
 {
     struct peer *peer = peer_start(serve_one_connection, NULL);

@@ -471,9 +471,13 @@ static void token_ids_outlive_the_answer_that_they_came_in(void **state)
 {
     char ids[8 * MANY_IDS], answer[sizeof ids + BEHIND_IDS + 64];
     const struct {
-        const char *ids;
+        const char *name, *ids;
         int behind, shared;
-    } rows[] = {{ids, 0, 1}, {ids, BEHIND_IDS, 0}, {"[1, 22,333,4444]", 0, 0}};
+    } rows[] = {
+        {"many, most of the answer", ids, 0, 1},
+        {"many, little of the answer", ids, BEHIND_IDS, 0},
+        {"few, most of the answer", "[1, 22,333,4444,55555,666666,7777777]", 0, 0},
+    };
 
     (void)state;
     assert_true(write_ids(ids, sizeof ids) > 1024);
@@ -481,6 +485,7 @@ static void token_ids_outlive_the_answer_that_they_came_in(void **state)
         int size =
             snprintf(answer, sizeof answer, "{\"ids\":%s,\"features\":\"%0*d\"}", rows[i].ids, rows[i].behind, 0);
 
+        print_message("  %s\n", rows[i].name);
         coord_kit_on(kit, &(coord_kit_rule){.times = 1, .body = {answer, (size_t)size}});
         assert_body(perform("keep_ids"), 200, rows[i].ids);
         assert_int_equal(atomic_load(&last_status), rows[i].shared);

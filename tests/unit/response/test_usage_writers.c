@@ -547,13 +547,21 @@ static void a_whole_answer_is_edited_however_it_is_split(void **state)
 static void a_whole_answer_is_observed_however_it_is_split(void **state)
 {
     static const struct {
-        const char *rest;
+        const char *name, *rest;
         bool breaks_off;
         uint64_t prompt;
-    } rows[] = {{"", false, 31}, {" \n", false, 31}, {"", true, 0}, {" ", true, 0}, {"}", false, 0}, {" {}", false, 0}};
+    } rows[] = {
+        {"whole", "", false, 31},
+        {"blanks behind it", " \n", false, 31},
+        {"breaks off when it is whole", "", true, 0},
+        {"breaks off in the blanks", " ", true, 0},
+        {"a bracket too many", "}", false, 0},
+        {"two texts", " {}", false, 0},
+    };
 
     (void)state;
-    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        print_message("  %s\n", rows[row].name);
         for (size_t cut = 0; cut < sizeof ANSWER; cut++) {
             begin(CHAT, JSON, NONE, false);
             head();
@@ -568,6 +576,7 @@ static void a_whole_answer_is_observed_however_it_is_split(void **state)
             assert_int_equal(fixture.seen.prompt, rows[row].prompt);
             assert_int_equal(fixture.seen.said == 0, rows[row].prompt == 0);
         }
+    }
 }
 
 static void what_is_not_whole_or_not_json_goes_out_as_it_came(void **state)
