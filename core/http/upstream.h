@@ -43,7 +43,7 @@ struct leg_head {
     struct headers headers; /* all fields of the final head, hop-by-hop and framing fields included */
     int64_t length;         /* declared body length, -1: unknown */
     bool reused;            /* on a pooled connection */
-    bool sent; /* nothing of the request's body is read again; false may only mean that this is not known */
+    bool sent; /* nothing that the request points at is read again; false may only mean that this is not known */
 };
 
 enum leg_outcome {

@@ -103,7 +103,7 @@ struct transport {
     /* `paused` has changed or more can be uploaded: outside of callbacks, may report data and the end. */
     void (*flow)(struct attempt *attempt);
     void (*upload_more)(struct attempt *attempt);
-    /* Nothing of the request's body is read again; NULL: it does not know. */
+    /* Nothing that the request points at is read again; NULL: it does not know. */
     bool (*sent)(const struct attempt *attempt);
     /* The transport gets it back: it closes the connection of one that has not ended, at once or, when called from one of its own events, right after. */
     void (*give_back)(struct attempt *attempt, bool ended);

@@ -11,6 +11,17 @@
 #include "pipeline/outcome.h"
 #include "pipeline/request.h"
 
+/* What a leg sends, in memory of its own: it goes when it is out, since a stream that follows may last for minutes. */
+struct outgoing {
+    struct arena memory; /* of all this, itself included */
+    coord_slice method, path;
+    bool keep_query;
+    struct headers headers;   /* what the step and the core set, over the base */
+    coord_document *document; /* a clone of its own */
+    coord_slice text;
+    bool has_body;
+};
+
 enum call_mode { CALL_COLLECT = 1, CALL_HOLD, CALL_RELAY, CALL_READ, CALL_DISCARD };
 
 struct coord_call {
@@ -20,12 +31,7 @@ struct coord_call {
     struct coord_upstream *upstream;
     bool gateway;
 
-    coord_slice method, path;
-    bool keep_query;
-    struct headers headers;   /* what the step and the core set, over the base */
-    coord_document *document; /* a clone of its own */
-    coord_slice text;
-    bool has_body;
+    struct outgoing *out; /* NULL: it is out, or will never be */
     int64_t timeout_ns;
     size_t limit;
     bool may_repeat, keep_failure, capture;
@@ -62,6 +68,9 @@ void call_relay_head(struct coord_call *call); /* the head in hand goes to the c
 void call_relay_data(struct coord_call *call, coord_slice bytes);
 void call_relay_end(struct coord_call *call);              /* the answer is over: so is the client's */
 coord_status call_fail_transport(struct coord_call *call); /* by its outcome; COORD_FAIL */
+
+/* Gives back what it sends, if it has not yet: nobody sends it again. */
+void call_forget_outgoing(struct coord_call *call);
 
 /* Starts the leg. COORD_OK, or COORD_FAIL with the request failed. */
 coord_status call_start(struct coord_call *call);

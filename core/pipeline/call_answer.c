@@ -184,7 +184,7 @@ void coord_call_forget_answer(coord_call *call)
 void call_release(struct coord_call *call)
 {
     coord_call_cancel(call);
-    coord_document_free(call->document);
+    call_forget_outgoing(call);
     drop_answer(call);
     buffer_release(&call->given);
 }

@@ -48,13 +48,6 @@ void call_relay_head(struct coord_call *call)
     cut_leg(call);
 }
 
-/* Nobody sends it again: a stream that follows may last for minutes. */
-static void forget_body(struct coord_call *call)
-{
-    coord_document_free(call->document);
-    call->document = NULL;
-}
-
 static void on_head(struct leg *leg, const struct leg_head *head)
 {
     struct coord_call *call = leg_owner(leg);
@@ -65,7 +58,7 @@ static void on_head(struct leg *leg, const struct leg_head *head)
     call->record->status = head->status;
     observe_head(call);
     if (head->sent)
-        forget_body(call);
+        call_forget_outgoing(call);
     if (!headers_copy(&call->answer_headers, &head->headers))
         call->answer_headers.count = 0;
     if (call->mode == CALL_RELAY)
@@ -203,7 +196,7 @@ static void on_end(struct leg *leg, const struct leg_result *result)
     }
     if (repeat(call))
         return;
-    forget_body(call);
+    call_forget_outgoing(call);
     if (call->mode == CALL_RELAY)
         call_relay_end(call);
     request_wake(request);

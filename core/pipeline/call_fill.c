@@ -6,20 +6,43 @@
 
 enum { OWN_FIELDS = 5 }; /* content type and encoding, phase, ids */
 
+static struct outgoing *outgoing_new(coord_slice path)
+{
+    struct arena memory = {0};
+    struct outgoing *out = arena_alloc(&memory, sizeof *out);
+
+    if (!out)
+        return NULL;
+    out->memory = memory;
+    out->method = (coord_slice)COORD_SLICE("POST");
+    out->path = path;
+    headers_init(&out->headers, &out->memory);
+    return out;
+}
+
+void call_forget_outgoing(struct coord_call *call)
+{
+    struct arena memory;
+
+    if (!call->out)
+        return;
+    coord_document_free(call->out->document);
+    memory = call->out->memory;
+    call->out = NULL;
+    arena_release(&memory);
+}
+
 static struct coord_call *call_new(struct coord_request *request, const char *name)
 {
     struct coord_call *call = arena_alloc(&request->arena, sizeof *call);
 
-    if (!call) {
+    if (!call || !(call->out = outgoing_new(request->path))) {
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
         return NULL;
     }
     call->request = request;
     call->name = name;
-    call->method = (coord_slice)COORD_SLICE("POST");
-    call->path = request->path;
     call->limit = 4 * request->generation->settings->response.inspect_limit;
-    headers_init(&call->headers, &request->arena);
     headers_init(&call->answer_headers, &request->arena);
     call->next_of_request = request->calls;
     request->calls = call;
@@ -28,11 +51,11 @@ static struct coord_call *call_new(struct coord_request *request, const char *na
 
 static bool borrow_headers(struct coord_call *call, const struct headers *from, bool credentials)
 {
-    if (!headers_reserve(&call->headers, from->count + OWN_FIELDS))
+    if (!headers_reserve(&call->out->headers, from->count + OWN_FIELDS))
         return false;
     for (size_t i = 0; i < from->count; i++)
         if ((credentials || !leg_header_is_credential(from->list[i].name)) &&
-            !headers_add_field(&call->headers, &from->list[i]))
+            !headers_add_field(&call->out->headers, &from->list[i]))
             return false;
     return true;
 }
@@ -75,8 +98,8 @@ coord_status coord_call_set_method(coord_call *call, const char *method)
         return COORD_STATE;
     if (!header_name_valid(coord_slice_of(method)))
         return COORD_INVALID;
-    call->method = coord_request_copy(call->request, coord_slice_of(method));
-    return call->method.data ? COORD_OK : COORD_NO_MEMORY;
+    call->out->method = arena_copy(&call->out->memory, coord_slice_of(method));
+    return call->out->method.data ? COORD_OK : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_path(coord_call *call, coord_slice path)
@@ -88,8 +111,8 @@ coord_status coord_call_set_path(coord_call *call, coord_slice path)
     for (size_t i = 0; i < path.size; i++)
         if ((unsigned char)path.data[i] <= ' ' || path.data[i] == 0x7f)
             return COORD_INVALID;
-    call->path = coord_request_copy(call->request, path);
-    return call->path.data ? COORD_OK : COORD_NO_MEMORY;
+    call->out->path = arena_copy(&call->out->memory, path);
+    return call->out->path.data ? COORD_OK : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_header(coord_call *call, const char *name, coord_slice value)
@@ -99,46 +122,49 @@ coord_status coord_call_set_header(coord_call *call, const char *name, coord_sli
     if (!header_name_valid(coord_slice_of(name)) || !header_value_valid(value) ||
         leg_header_is_the_cores(coord_slice_of(name)))
         return COORD_INVALID;
-    return headers_set(&call->headers, coord_slice_of(name), value) ? COORD_OK : COORD_NO_MEMORY;
+    return headers_set(&call->out->headers, coord_slice_of(name), value) ? COORD_OK : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_remove_header(coord_call *call, const char *name)
 {
     if (call->started)
         return COORD_STATE;
-    headers_remove(&call->headers, coord_slice_of(name));
+    headers_remove(&call->out->headers, coord_slice_of(name));
     return COORD_OK;
 }
 
 /* `type` lives as long as the call. */
 static coord_status set_content_type(coord_call *call, coord_slice type)
 {
-    headers_remove(&call->headers, (coord_slice)COORD_SLICE("content-type"));
-    return headers_add_known(&call->headers, HEADER_CONTENT_TYPE, type) ? COORD_OK : COORD_NO_MEMORY;
+    headers_remove(&call->out->headers, (coord_slice)COORD_SLICE("content-type"));
+    return headers_add_known(&call->out->headers, HEADER_CONTENT_TYPE, type) ? COORD_OK : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_body(coord_call *call, coord_document *document)
 {
+    struct outgoing *out = call->out;
+
     if (call->started)
         return COORD_STATE;
-    coord_document_free(call->document);
-    call->document = coord_document_clone_new(document);
-    call->has_body = true;
-    return call->document ? set_content_type(call, (coord_slice)COORD_SLICE("application/json")) : COORD_NO_MEMORY;
+    coord_document_free(out->document);
+    out->document = coord_document_clone_new(document);
+    out->has_body = true;
+    return out->document ? set_content_type(call, (coord_slice)COORD_SLICE("application/json")) : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_text(coord_call *call, coord_slice text, const char *content_type)
 {
+    struct outgoing *out = call->out;
     coord_slice type;
 
     if (call->started)
         return COORD_STATE;
-    coord_document_free(call->document);
-    call->document = NULL;
-    call->text = coord_request_copy(call->request, text);
-    call->has_body = true;
-    type = coord_request_copy(call->request, coord_slice_of(content_type));
-    return call->text.data && type.data ? set_content_type(call, type) : COORD_NO_MEMORY;
+    coord_document_free(out->document);
+    out->document = NULL;
+    out->text = arena_copy(&out->memory, text);
+    out->has_body = true;
+    type = arena_copy(&out->memory, coord_slice_of(content_type));
+    return out->text.data && type.data ? set_content_type(call, type) : COORD_NO_MEMORY;
 }
 
 coord_status coord_call_set_timeout(coord_call *call, int64_t nanoseconds)
@@ -161,6 +187,14 @@ coord_status coord_call_set_limit(coord_call *call, size_t bytes)
     return COORD_OK;
 }
 
+coord_status coord_call_keep_query(coord_call *call)
+{
+    if (call->started)
+        return COORD_STATE;
+    call->out->keep_query = true;
+    return COORD_OK;
+}
+
 static coord_status set_flag(const coord_call *call, bool *flag)
 {
     if (call->started)
@@ -168,8 +202,6 @@ static coord_status set_flag(const coord_call *call, bool *flag)
     *flag = true;
     return COORD_OK;
 }
-
-coord_status coord_call_keep_query(coord_call *call) { return set_flag(call, &call->keep_query); }
 
 coord_status coord_call_allow_repeat(coord_call *call) { return set_flag(call, &call->may_repeat); }
 

@@ -54,53 +54,52 @@ static coord_slice leg_id(struct coord_call *call)
     return coord_request_copy(call->request, (coord_slice){text, ID_SIZE});
 }
 
-static coord_slice leg_target(const struct coord_call *call, const struct upstream *upstream)
+static coord_slice leg_target(struct coord_call *call, const struct upstream *upstream)
 {
-    struct coord_request *request = call->request;
-    coord_slice prefix = upstream_prefix(upstream);
-    bool query = call->keep_query && request->query.size > 0;
-    size_t size = prefix.size + call->path.size + (query ? 1 + request->query.size : 0);
+    coord_slice prefix = upstream_prefix(upstream), path = call->out->path, query = call->request->query;
+    bool with_query = call->out->keep_query && query.size > 0;
+    size_t size = prefix.size + path.size + (with_query ? 1 + query.size : 0);
     char *target;
 
-    if (size == call->path.size)
-        return call->path;
-    target = arena_alloc(&request->arena, size + 1);
+    if (size == path.size)
+        return path;
+    target = arena_alloc(&call->out->memory, size + 1);
     if (!target)
         return (coord_slice){0};
     if (prefix.size > 0)
         memcpy(target, prefix.data, prefix.size);
-    memcpy(target + prefix.size, call->path.data, call->path.size);
-    if (query) {
-        target[prefix.size + call->path.size] = memchr(call->path.data, '?', call->path.size) ? '&' : '?';
-        memcpy(target + prefix.size + call->path.size + 1, request->query.data, request->query.size);
+    memcpy(target + prefix.size, path.data, path.size);
+    if (with_query) {
+        target[prefix.size + path.size] = memchr(path.data, '?', path.size) ? '&' : '?';
+        memcpy(target + prefix.size + path.size + 1, query.data, query.size);
     }
     return (coord_slice){target, size};
 }
 
 /* Most documents have few pieces: those are asked for once. */
-static coord_slice *document_pieces(struct coord_call *call, size_t *count)
+static coord_slice *document_pieces(struct outgoing *out, size_t *count)
 {
     coord_slice few[FEW_PIECES], *pieces;
 
-    *count = coord_document_pieces(call->document, few, NULL, FEW_PIECES);
-    pieces = arena_alloc(&call->request->arena, *count * sizeof *pieces);
+    *count = coord_document_pieces(out->document, few, NULL, FEW_PIECES);
+    pieces = arena_alloc(&out->memory, *count * sizeof *pieces);
     if (!pieces)
         return NULL;
     if (*count <= FEW_PIECES)
         memcpy(pieces, few, *count * sizeof *pieces);
     else
-        coord_document_pieces(call->document, pieces, NULL, *count);
+        coord_document_pieces(out->document, pieces, NULL, *count);
     return pieces;
 }
 
-static bool leg_body(struct coord_call *call, struct leg_request *leg)
+static bool leg_body(struct outgoing *out, struct leg_request *leg)
 {
-    leg->has_body = call->has_body;
-    if (call->document) {
-        leg->pieces = document_pieces(call, &leg->piece_count);
+    leg->has_body = out->has_body;
+    if (out->document) {
+        leg->pieces = document_pieces(out, &leg->piece_count);
     } else {
-        leg->pieces = &call->text;
-        leg->piece_count = call->text.size > 0;
+        leg->pieces = &out->text;
+        leg->piece_count = out->text.size > 0;
     }
     for (size_t i = 0; leg->pieces && i < leg->piece_count; i++)
         leg->body_size += leg->pieces[i].size;
@@ -140,8 +139,8 @@ coord_status call_start(struct coord_call *call)
     struct coord_request *request = call->request;
     struct worker *worker = request->worker;
     struct upstream *upstream = generation_upstream(request->generation, worker->index, call->upstream);
-    struct leg_request leg = {.method = call->method, .fresh = call->attempts > 0};
-    struct headers headers = call->headers; /* what is added below is this attempt's, and not the call's */
+    struct leg_request leg = {.method = call->out->method, .fresh = call->attempts > 0};
+    struct headers headers = call->out->headers; /* what is added below is this attempt's, and not the call's */
     coord_slice label = coord_slice_of(call->name);
     void *memory = arena_alloc(&request->arena, leg_size());
 
@@ -151,7 +150,7 @@ coord_status call_start(struct coord_call *call)
     leg.target = leg_target(call, upstream);
     if (!call->record)
         call->record = request_leg(request, call->name);
-    if (!memory || !call->record || !leg.target.data || !call->leg_id.data || !leg_body(call, &leg) ||
+    if (!memory || !call->record || !leg.target.data || !call->leg_id.data || !leg_body(call->out, &leg) ||
         !add_accept_encoding(call, &headers) || !add_topology(call, &headers) ||
         !leg_headers_owned(&headers, request, call->phase, call->leg_id,
                            call->attempts > 1 ? request->id : (coord_slice){0}))

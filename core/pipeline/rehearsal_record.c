@@ -216,7 +216,7 @@ static void note_body(struct rehearsal *rehearsal, struct rehearsed_leg *seen, c
                       const struct coord_call *call)
 {
     const coord_document *received = call->request->body;
-    bool clients = call->document && received && document_shares_text(call->document, received);
+    bool clients = call->out->document && received && document_shares_text(call->out->document, received);
     bool *edited = alloc(rehearsal, (leg->piece_count + 1) * sizeof *edited);
     coord_slice *pieces = alloc(rehearsal, (leg->piece_count + 1) * sizeof *pieces);
     struct noting noting = {rehearsal, seen};
@@ -225,7 +225,7 @@ static void note_body(struct rehearsal *rehearsal, struct rehearsed_leg *seen, c
     if (!edited || !pieces || !seen->pieces)
         return;
     if (clients)
-        coord_document_pieces(call->document, pieces, edited, leg->piece_count);
+        coord_document_pieces(call->out->document, pieces, edited, leg->piece_count);
     for (size_t i = 0; i < leg->piece_count; i++) {
         bool spliced = !clients || edited[i];
 
@@ -235,7 +235,7 @@ static void note_body(struct rehearsal *rehearsal, struct rehearsed_leg *seen, c
     seen->piece_count = leg->piece_count;
     if (!clients && leg->piece_count > 0)
         note_splice(&noting, (coord_slice){0});
-    else if (clients && !document_splices(call->document, received, note_splice, &noting))
+    else if (clients && !document_splices(call->out->document, received, note_splice, &noting))
         rehearsal->short_of_memory = true;
 }
 

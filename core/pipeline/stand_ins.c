@@ -126,8 +126,8 @@ static bool wants_usage(const struct coord_call *call)
 {
     bool wanted = false;
 
-    return call->document &&
-           coord_document_get_bool(call->document, "/stream_options/include_usage", &wanted) == COORD_OK && wanted;
+    return call->out->document &&
+           coord_document_get_bool(call->out->document, "/stream_options/include_usage", &wanted) == COORD_OK && wanted;
 }
 
 static bool put_head(struct buffer *out, int32_t status, const struct headers *headers, const char *type, size_t size)
@@ -175,7 +175,7 @@ static bool ends_with(coord_slice text, const char *end)
 /* A probe for a cache that no worker has: so that the rest of the pipeline is seen. */
 static bool is_probe(const struct coord_call *call)
 {
-    const struct header *prefer = headers_find(&call->headers, (coord_slice)COORD_SLICE("prefer"));
+    const struct header *prefer = headers_find(&call->out->headers, (coord_slice)COORD_SLICE("prefer"));
 
     return prefer && header_name_is(prefer->value, "if-available");
 }
@@ -186,9 +186,9 @@ static bool answer_usual(struct stand_in_answer *out, const struct coord_call *c
         return is_probe(call) ? answer_json(out, 412, "{}") : answer_decode(out, call);
     if (call_has_phase(call, COORD_PHASE_PREFILL))
         return answer_json(out, 200, PREFILLED);
-    if (ends_with(call->path, "/v1/completions/render"))
+    if (ends_with(call->out->path, "/v1/completions/render"))
         return answer_json(out, 200, STAND_IN_ID_LIST);
-    if (ends_with(call->path, "/render"))
+    if (ends_with(call->out->path, "/render"))
         return answer_json(out, 200, STAND_IN_IDS);
     return answer_json(out, 200, "{}");
 }
