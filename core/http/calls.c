@@ -13,6 +13,18 @@ struct reactor *exchange_reactor(const struct exchange *exchange) { return excha
 
 struct arena *exchange_arena(struct exchange *exchange) { return &exchange->arena; }
 
+bool exchange_hand_over(struct exchange *exchange, struct arena *arena, struct headers *headers)
+{
+    *arena = exchange->arena;
+    exchange->arena = (struct arena){0};
+    headers_init(headers, arena);
+    exchange->headers.arena = arena;
+    if (!headers_own(&exchange->headers))
+        return false;
+    *headers = exchange->headers;
+    return true;
+}
+
 coord_slice exchange_method(const struct exchange *exchange) { return exchange->method; }
 
 coord_slice exchange_target(const struct exchange *exchange) { return exchange->target; }

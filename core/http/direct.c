@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum {
-    KEPT_ATTEMPTS = 256,
+    KEPT_ATTEMPTS = 128,
     KEPT_BYTES = 16 * 1024 /* of each buffer of a free attempt */
 };
 

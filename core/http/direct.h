@@ -82,7 +82,6 @@ struct direct_attempt {
     bool reusable;            /* the answer is whole and leaves the connection as it was */
     enum leg_outcome outcome; /* of DIRECT_OVER */
     const char *detail;
-    char text[160]; /* for a detail that is put together */
 };
 
 /* How things stand with an attempt. */

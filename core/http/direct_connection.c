@@ -202,6 +202,14 @@ bool direct_connection_reuse(struct direct_attempt *direct)
 
 /* Events */
 
+static enum direct_verdict no_connection(struct direct_attempt *direct, enum leg_outcome outcome, int error)
+{
+    const char *detail =
+        arena_printf(&direct->attempt.head.arena, "%.100s: %s", direct->attempt.upstream->host_port, strerror(error));
+
+    return direct_over(direct, outcome, detail ? detail : "memory is short");
+}
+
 static enum direct_verdict connected(struct direct_attempt *direct)
 {
     struct direct_connection *connection = direct->connection;
@@ -217,8 +225,7 @@ static enum direct_verdict connected(struct direct_attempt *direct)
     direct_connection_close(connection);
     if (attempt_unreachable(&direct->attempt))
         return direct_connect(direct);
-    snprintf(direct->text, sizeof direct->text, "%.100s: %s", direct->attempt.upstream->host_port, strerror(error));
-    return direct_over(direct, error == ETIMEDOUT ? LEG_CONNECT_TIMEOUT : LEG_REFUSED, direct->text);
+    return no_connection(direct, error == ETIMEDOUT ? LEG_CONNECT_TIMEOUT : LEG_REFUSED, error);
 }
 
 /* What is there while the owner pauses stays in the kernel. An end cannot be switched off, so nothing is watched then. */
@@ -355,8 +362,7 @@ enum direct_verdict direct_connect(struct direct_attempt *direct)
         if (!error)
             return DIRECT_GOING;
     } while (!is_shortage(error) && attempt_unreachable(&direct->attempt));
-    snprintf(direct->text, sizeof direct->text, "%.100s: %s", direct->attempt.upstream->host_port, strerror(error));
-    return direct_over(direct, is_shortage(error) ? LEG_INTERNAL : LEG_REFUSED, direct->text);
+    return no_connection(direct, is_shortage(error) ? LEG_INTERNAL : LEG_REFUSED, error);
 }
 
 /* Pools */

@@ -394,16 +394,34 @@ void headers_drop_hop_by_hop(struct headers *headers)
     headers->count = kept;
 }
 
-bool headers_copy(struct headers *headers, const struct headers *from)
+/* Memory for what the fields of `from` point at. */
+static char *room_for(struct arena *arena, const struct headers *from)
 {
     size_t size = 0;
+
+    for (size_t i = 0; i < from->count; i++)
+        size += size_kept(&from->list[i]);
+    return arena_alloc(arena, size);
+}
+
+bool headers_own(struct headers *headers)
+{
+    char *own = room_for(headers->arena, headers);
+
+    if (!own)
+        return false;
+    for (size_t i = 0; i < headers->count; i++)
+        headers->list[i] = field_kept(&own, &headers->list[i]);
+    return true;
+}
+
+bool headers_copy(struct headers *headers, const struct headers *from)
+{
     char *own;
 
     if (from->count == 0)
         return true;
-    for (size_t i = 0; i < from->count; i++)
-        size += size_kept(&from->list[i]);
-    own = arena_alloc(headers->arena, size);
+    own = room_for(headers->arena, from);
     if (!own || !headers_reserve(headers, from->count))
         return false;
     for (size_t i = 0; i < from->count; i++)

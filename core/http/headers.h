@@ -83,6 +83,8 @@ size_t headers_count(const struct headers *headers, coord_slice name);
 bool headers_has_token(const struct headers *headers, coord_slice name, coord_slice token);
 /* Removes hop-by-hop fields: those of RFC 9110 7.6.1 and each that a Connection field names. Keeps the rest in order. */
 void headers_drop_hop_by_hop(struct headers *headers);
+/* Gives all fields names and values of their own, in one piece of memory; false when it is short, and nothing has changed. */
+bool headers_own(struct headers *headers) __attribute__((warn_unused_result));
 /* Copies all fields of `from`, in one piece of memory. */
 bool headers_copy(struct headers *headers, const struct headers *from) __attribute__((warn_unused_result));
 

@@ -115,6 +115,11 @@ void *exchange_app(const struct exchange *exchange);
 
 struct reactor *exchange_reactor(const struct exchange *exchange);
 struct arena *exchange_arena(struct exchange *exchange); /* lives until after on_done */
+/*
+ * Moves all that is in its arena, its own head included, to `arena`, which is empty and not released before on_done. `*headers` is then the
+ * exchange's list, with names and values of their own, as long as that arena lives; empty and false when memory is short.
+ */
+bool exchange_hand_over(struct exchange *exchange, struct arena *arena, struct headers *headers) COORD_MUST_CHECK;
 coord_slice exchange_method(const struct exchange *exchange);
 coord_slice exchange_target(const struct exchange *exchange); /* raw, as on the request line */
 bool exchange_is_http10(const struct exchange *exchange);

@@ -134,7 +134,8 @@ static coord_status short_of_memory(struct coord_call *call)
     return request_fail(call->request, ERROR_INTERNAL, 500, NULL, "memory is short");
 }
 
-coord_status call_start(struct coord_call *call)
+/* Not inlined: what it needs of the stack would stay there while the fiber waits for the answer. */
+__attribute__((noinline)) coord_status call_start(struct coord_call *call)
 {
     struct coord_request *request = call->request;
     struct worker *worker = request->worker;

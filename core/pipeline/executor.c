@@ -164,8 +164,7 @@ void executor_detach(struct coord_request *of, struct detached *work)
 
     if (request) {
         request->detached = work;
-        request->fiber = fiber_spawn(request->worker->fibers, detached_main, request);
-        if (request->fiber)
+        if (request_spawn(request, detached_main))
             return;
         request->detached = NULL;
         request_fiber_done(request);

@@ -183,8 +183,6 @@ static void front_done(void *context, struct exchange *exchange, bool complete)
     (void)context;
     if (!visit)
         return;
-    if (visit->request)
-        request_exchange_done(visit->request, complete);
     if (visit->passthrough)
         passthrough_stop(visit->passthrough);
     if (visit->models)
@@ -192,6 +190,8 @@ static void front_done(void *context, struct exchange *exchange, bool complete)
     if (visit->held)
         worker_let_go(visit->worker, visit->generation);
     visit->held = false;
+    if (visit->request)
+        request_exchange_done(visit->request, complete); /* the visit's memory goes with it */
 }
 
 static const struct {

@@ -36,15 +36,12 @@ const char *error_class_name(enum error_class class) { return CLASS_NAMES[class]
 static struct coord_request *take_memory(struct worker *worker)
 {
     struct coord_request *request = worker->kept;
-    struct arena arena;
 
     if (!request)
         return calloc(1, sizeof *request);
     worker->kept = request->next;
     worker->kept_count--;
-    arena = request->arena;
     memset(request, 0, sizeof *request);
-    request->arena = arena;
     return request;
 }
 
@@ -52,10 +49,11 @@ static void give_memory(struct coord_request *request)
 {
     struct worker *worker = request->worker;
 
-    arena_reset(&request->arena);
+    arena_release(&request->arena);
+    if (request->lender)
+        fiber_release(request->lender);
     request->magic = 0;
     if (worker->kept_count >= KEPT_REQUESTS) {
-        arena_release(&request->arena);
         free(request);
         return;
     }
@@ -89,8 +87,7 @@ static void unlink_request(struct coord_request *request)
     worker->live_count--;
 }
 
-static struct coord_request *make(struct worker *worker, struct generation *generation, const struct api *api,
-                                  coord_slice id)
+static struct coord_request *make(struct worker *worker, struct generation *generation, const struct api *api)
 {
     struct coord_request *request = take_memory(worker);
 
@@ -102,7 +99,6 @@ static struct coord_request *make(struct worker *worker, struct generation *gene
     worker_hold(worker, generation);
     request->api = api;
     request->legs_end = &request->legs;
-    request->id = arena_copy(&request->arena, id);
     headers_init(&request->headers, &request->arena);
     headers_init(&request->relayed, &request->arena);
     headers_init(&request->failure.headers, &request->arena);
@@ -129,17 +125,18 @@ static void count_running(struct coord_request *request, struct metric_model *mo
 struct coord_request *request_new(struct worker *worker, struct generation *generation, struct exchange *exchange,
                                   const struct api *api, coord_slice id)
 {
-    struct coord_request *request = make(worker, generation, api, id);
+    struct coord_request *request = make(worker, generation, api);
 
     if (!request)
         return NULL;
     request->exchange = exchange;
+    if (!exchange_hand_over(exchange, &request->arena, &request->headers))
+        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
+    request->id = arena_copy(&request->arena, id);
     request->began_ns = exchange_began_ns(exchange);
     request->path = coord_slice_of(api->path);
     request->peer = arena_copy(&request->arena, exchange_peer(exchange));
     id_fresh(request->decision_id);
-    if (!headers_copy(&request->headers, exchange_headers(exchange)))
-        request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
     request->trace = leg_headers_read_trace(&request->headers, &request->tracestate);
     count_running(request, metrics_model((coord_slice){0}));
     return request;
@@ -425,10 +422,23 @@ static void fiber_main(void *argument)
     request_fiber_done(request);
 }
 
+bool request_spawn(struct coord_request *request, void (*function)(void *request))
+{
+    void *room;
+    size_t size;
+
+    request->fiber = fiber_spawn(request->worker->fibers, function, request);
+    if (!request->fiber)
+        return false;
+    request->lender = request->fiber;
+    room = fiber_hold(request->lender, &size);
+    arena_lend(&request->arena, room, size);
+    return true;
+}
+
 bool request_run(struct coord_request *request)
 {
-    request->fiber = fiber_spawn(request->worker->fibers, fiber_main, request);
-    if (!request->fiber)
+    if (!request_spawn(request, fiber_main))
         request_fail(request, ERROR_INTERNAL, 503, "overloaded", "no memory for another request");
     return request->fiber != NULL;
 }
@@ -496,9 +506,10 @@ struct coord_request *request_background(struct coord_request *of)
 
     if (worker->background_count >= BACKGROUND_LIMIT)
         return NULL;
-    request = make(worker, of->generation, of->api, of->id);
+    request = make(worker, of->generation, of->api);
     if (!request)
         return NULL;
+    request->id = arena_copy(&request->arena, of->id);
     worker->background_count++;
     request->pipeline = of->pipeline;
     request->background = true;

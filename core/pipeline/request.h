@@ -99,6 +99,7 @@ struct coord_request {
     const struct pipeline *pipeline; /* NULL until the body has told which */
     struct exchange *exchange;       /* NULL once done, or for background work */
     struct fiber *fiber;             /* NULL once the executor has returned */
+    struct fiber *lender;            /* the same one, held to the end for its room; NULL: none */
     struct arena arena;
     struct coord_request *next, *previous; /* the worker's live ones */
 
@@ -109,7 +110,7 @@ struct coord_request {
     struct metric_model *model_metrics; /* of this model */
     coord_slice model_label;            /* its label there */
     bool stream;
-    struct headers headers; /* the client's, copied */
+    struct headers headers; /* the client's */
     coord_slice received;   /* the body as received */
     char *received_memory;  /* while no document has taken it over */
     coord_document *body;
@@ -198,6 +199,9 @@ struct coord_request *request_new(struct worker *worker, struct generation *gene
  * says why) and is to be answered without running a step.
  */
 bool request_open(struct coord_request *request);
+
+/* Starts `function(request)` on a fiber, which ends by request_fiber_done. False: no fiber to be had. */
+bool request_spawn(struct coord_request *request, void (*function)(void *request));
 
 /* Starts the executor on a fiber. False: no fiber to be had (the request has failed with a 503). */
 bool request_run(struct coord_request *request);

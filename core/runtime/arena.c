@@ -16,12 +16,13 @@
 #include <stdlib.h>
 
 /* Small blocks: what a stream leaves unused of its last one, it keeps for long. */
-enum { BLOCK_SIZE = 992, LARGE_SIZE = 65536, KEPT_BLOCKS = 256 };
+enum { BLOCK_SIZE = 736, LARGE_SIZE = 65536, KEPT_BLOCKS = 128, LENT_LEAST = 256 };
 
 struct arena_block {
     struct arena_block *next;
     size_t size; /* of data; it and `used` are multiples of the alignment */
     size_t used;
+    bool lent; /* the memory is somebody else's */
     alignas(max_align_t) char data[];
 };
 
@@ -76,14 +77,14 @@ static struct arena_block *block_new(size_t size)
     }
     if (!block)
         return NULL;
-    block->next = NULL;
-    block->size = size;
-    block->used = 0;
+    *block = (struct arena_block){.size = size};
     return block;
 }
 
 static void block_free(struct arena_block *block)
 {
+    if (block->lent)
+        return;
     if (block->size != BLOCK_SIZE || !may_keep()) {
         free(block);
         return;
@@ -116,9 +117,19 @@ static struct arena_block *add_large(struct arena *arena, size_t size)
     return block;
 }
 
+static struct arena_block *next_block(struct arena *arena, size_t size)
+{
+    struct arena_block *lent = arena->lent;
+
+    if (!lent || lent->size < size)
+        return block_new(size > BLOCK_SIZE ? 2 * size : BLOCK_SIZE);
+    arena->lent = NULL;
+    return lent;
+}
+
 static struct arena_block *add_block(struct arena *arena, size_t size)
 {
-    struct arena_block *block = block_new(size > BLOCK_SIZE ? 2 * size : BLOCK_SIZE);
+    struct arena_block *block = next_block(arena, size);
 
     if (!block)
         return NULL;
@@ -208,6 +219,16 @@ static void free_chain(struct arena_block *block)
         block_free(block);
         block = next;
     }
+}
+
+void arena_lend(struct arena *arena, void *memory, size_t size)
+{
+    struct arena_block *block = memory;
+
+    if (size < sizeof *block + LENT_LEAST)
+        return;
+    *block = (struct arena_block){.size = (size - sizeof *block) & ~(alignof(max_align_t) - 1), .lent = true};
+    arena->lent = block;
 }
 
 void arena_reset(struct arena *arena)

@@ -3,7 +3,7 @@
  *
  * Invariant: what the arena gave out stays where it is until arena_reset or arena_release. Allocations of 64 KiB and more
  * are separate. A reset arena keeps its first block; small blocks that are given back serve later arenas of the thread, up to
- * 256 KiB of them until it ends, so that requests come and go without malloc (not under AddressSanitizer).
+ * some 100 KiB of them until it ends, so that requests come and go without malloc (not under AddressSanitizer).
  * Thread: whoever owns it.
  */
 #ifndef RUNTIME_ARENA_H
@@ -18,7 +18,8 @@ struct arena {
     struct arena_block *first; /* kept over arena_reset */
     struct arena_block *last;  /* where small allocations come from */
     struct arena_block *large;
-    size_t used; /* bytes handed out since the last reset */
+    struct arena_block *lent; /* the next block, while that is in memory of somebody else's */
+    size_t used;              /* bytes handed out since the last reset */
 };
 
 /* `size` bytes aligned for any object, zeroed. NULL when memory is short. */
@@ -30,6 +31,12 @@ coord_slice arena_copy(struct arena *arena, coord_slice slice) __attribute__((wa
 /* Formatted text as a NUL-terminated string; NULL when memory is short. */
 char *arena_printf(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
+
+/*
+ * Has the next small allocations come from memory that lies there anyway: `size` bytes, aligned as by malloc, which stay
+ * until the arena is released. Once at most; too few bytes are left alone. [any]
+ */
+void arena_lend(struct arena *arena, void *memory, size_t size);
 
 /* Takes everything back but keeps the first block for the next user. */
 void arena_reset(struct arena *arena);

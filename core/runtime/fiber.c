@@ -1,5 +1,5 @@
 /*
- * See fiber.h. A fiber and its stack are one object that is recycled as a whole. All switches go between a fiber and its
+ * See fiber.h. A fiber and its stack are one object that is recycled as a whole: a guard, the stack, the struct, the room. All switches go between a fiber and its
  * reactor's thread, never from fiber to fiber: `go_on` is the way in and `leave` the only way out.
  */
 #include "fiber_private.h"
@@ -8,6 +8,7 @@
 #include "runtime/of_thread.h"
 
 #include <assert.h>
+#include <stdalign.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,8 +16,10 @@
 enum {
     MAGIC = 0x46494252,
     STACK_MINIMUM = FIBER_ASAN || FIBER_TSAN ? 512 * 1024 : 64 * 1024,
-    IDLE_MINIMUM = 64,                                        /* stacks that are always worth keeping */
-    SHED_MARGIN = FIBER_ASAN || FIBER_TSAN ? 64 * 1024 : 1024 /* for the calls that shed */
+    ROOM = FIBER_ASAN ? 0 : FIBER_ROOM,
+    OWN_SIZE = (sizeof(struct fiber) + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t),
+    IDLE_MINIMUM = 64,                                       /* stacks that are always worth keeping */
+    SHED_MARGIN = FIBER_ASAN || FIBER_TSAN ? 64 * 1024 : 256 /* for the calls that shed */
 };
 
 struct fiber_pool {
@@ -49,49 +52,39 @@ static __attribute__((noinline)) void set_current(struct fiber *fiber)
     current = fiber;
 }
 
+static size_t usable(const struct fiber *fiber) { return (size_t)((const char *)fiber - fiber->stack); }
+
 static void check(const struct fiber *fiber) { assert(fiber && fiber->magic == MAGIC); }
 
 /* Stacks */
 
-static bool map_stack(struct fiber *fiber, size_t size)
-{
-    char *mapping =
-        mmap(NULL, FIBER_GUARD_SIZE + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-
-    if (mapping == MAP_FAILED)
-        return false;
-    if (mprotect(mapping + FIBER_GUARD_SIZE, size, PROT_READ | PROT_WRITE) != 0) {
-        munmap(mapping, FIBER_GUARD_SIZE + size);
-        return false;
-    }
-    fiber->mapping = mapping;
-    fiber->stack = mapping + FIBER_GUARD_SIZE;
-    fiber->stack_size = size;
-    fiber->checker_stack = checker_stack_mapped(fiber->stack, size);
-    return true;
-}
-
 static struct fiber *fiber_new(struct fiber_pool *pool)
 {
-    struct fiber *fiber = calloc(1, sizeof *fiber);
+    size_t size = FIBER_GUARD_SIZE + pool->stack_size;
+    char *mapping = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    struct fiber *fiber;
 
-    if (!fiber)
+    if (mapping == MAP_FAILED)
         return NULL;
-    if (!map_stack(fiber, pool->stack_size)) {
-        free(fiber);
+    if (mprotect(mapping + FIBER_GUARD_SIZE, pool->stack_size, PROT_READ | PROT_WRITE) != 0) {
+        munmap(mapping, size);
         return NULL;
     }
-    fiber->magic = MAGIC;
-    fiber->pool = pool;
+    fiber = (struct fiber *)(mapping + size - ROOM - OWN_SIZE);
+    *fiber = (struct fiber){.magic = MAGIC,
+                            .pool = pool,
+                            .mapping = mapping,
+                            .stack = mapping + FIBER_GUARD_SIZE,
+                            .stack_size = pool->stack_size};
+    fiber->checker_stack = checker_stack_mapped(fiber->stack, usable(fiber));
     return fiber;
 }
 
 static void fiber_free(struct fiber *fiber)
 {
     checker_stack_unmapped(fiber->checker_stack);
-    munmap(fiber->mapping, FIBER_GUARD_SIZE + fiber->stack_size);
     fiber->magic = 0;
-    free(fiber);
+    munmap(fiber->mapping, FIBER_GUARD_SIZE + fiber->stack_size);
 }
 
 static struct fiber *take_idle(struct fiber_pool *pool)
@@ -112,7 +105,7 @@ static void give_back(struct fiber *fiber)
 
     pool->live--;
     checker_fiber_free(fiber->checker_thread);
-    checker_stack_recycled(fiber->stack, fiber->stack_size);
+    checker_stack_recycled(fiber->stack, usable(fiber));
     if (pool->idle >= keep) {
         fiber_free(fiber);
         return;
@@ -198,12 +191,12 @@ static void go_on(struct task *task)
     running_set(fiber->running);
     set_current(fiber);
     pool->checker_thread = checker_self();
-    checker_leave(&kept, fiber->stack, fiber->stack_size, fiber->checker_thread);
+    checker_leave(&kept, fiber->stack, usable(fiber), fiber->checker_thread);
     fiber_context_switch(&pool->thread_context, &fiber->context);
     checker_arrive(kept, NULL, NULL);
     set_current(NULL);
     running_set((struct running){0});
-    if (fiber->state == FIBER_FINISHED)
+    if (fiber->state == FIBER_FINISHED && !fiber->held)
         give_back(fiber);
 }
 
@@ -227,9 +220,27 @@ struct fiber *fiber_spawn(struct fiber_pool *pool, fiber_fn *function, void *arg
     fiber->running = (struct running){0};
     fiber->task = (struct task){.run = go_on};
     fiber->checker_thread = checker_fiber_new();
-    fiber_context_make(&fiber->context, fiber->stack, fiber->stack_size, fiber_main, fiber);
+    fiber_context_make(&fiber->context, fiber->stack, usable(fiber), fiber_main, fiber);
     make_runnable(fiber);
     return fiber;
+}
+
+void *fiber_hold(struct fiber *fiber, size_t *size)
+{
+    check(fiber);
+    assert(!fiber->held && fiber->state != FIBER_FINISHED);
+    fiber->held = true;
+    *size = ROOM;
+    return ROOM > 0 ? (char *)fiber + OWN_SIZE : NULL;
+}
+
+void fiber_release(struct fiber *fiber)
+{
+    check(fiber);
+    assert(fiber->held);
+    fiber->held = false;
+    if (fiber->state == FIBER_FINISHED)
+        give_back(fiber);
 }
 
 void fiber_park(void)

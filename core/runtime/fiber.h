@@ -14,7 +14,10 @@
 
 #include "runtime/reactor.h"
 
-enum { FIBER_GUARD_SIZE = 1 << 20 };
+enum {
+    FIBER_GUARD_SIZE = 1 << 20,
+    FIBER_ROOM = 2688 /* of a stack's highest page; a fiber that waits for an answer needs less than the rest of it */
+};
 
 struct fiber;
 struct fiber_pool;
@@ -30,6 +33,16 @@ void fiber_pool_free(struct fiber_pool *pool);
 /* Starts a fiber: it runs `function(argument)` from a task of this turn and ends when that returns. NULL: memory or mappings are short. */
 struct fiber *fiber_spawn(struct fiber_pool *pool, fiber_fn *function, void *argument)
     __attribute__((warn_unused_result));
+
+/*
+ * Keeps the fiber's stack, also when its function has returned, until fiber_release. Returns the room above it, aligned as by malloc, for
+ * whoever spawned the fiber: a page is there whole even when the stack needs a part. `*size`: FIBER_ROOM, or 0 with NULL under
+ * AddressSanitizer, which watches memory of malloc's better.
+ */
+void *fiber_hold(struct fiber *fiber, size_t *size);
+
+/* Once for each that is held; from itself, too. */
+void fiber_release(struct fiber *fiber);
 
 /* The running fiber, NULL outside of one. */
 struct fiber *fiber_current(void);
