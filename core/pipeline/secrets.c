@@ -1,9 +1,16 @@
-/* See secrets.h. Each text is kept as it is and as it stands inside of a JSON string. */
+/* See secrets.h. Each text is looked for as it is, and as anybody may spell it inside of a JSON string. */
 #include "pipeline/secrets.h"
+
+#include "json/scanner.h"
 
 #include <coordinator/document.h>
 
-enum { SHORTEST = 4 /* of a substituted text */ };
+#include <ctype.h>
+
+enum {
+    SHORTEST = 4, /* of a substituted text */
+    UNIT = 6      /* bytes of \uXXXX */
+};
 
 static bool keep(struct secrets *secrets, coord_slice text)
 {
@@ -27,6 +34,7 @@ static bool keep(struct secrets *secrets, coord_slice text)
     return secrets->list[secrets->count++].data;
 }
 
+/* A JSON string of ours has U+FFFD for what is no UTF-8. */
 static bool keep_text(struct secrets *secrets, coord_slice text, size_t shortest)
 {
     coord_json *json;
@@ -110,16 +118,84 @@ bool secrets_gather(struct secrets *secrets, struct arena *arena, const struct g
     return kept;
 }
 
+/* Bytes of the escape that begins here; 0: none does. Half a pair of surrogates is one, too. */
+static size_t escape_at(coord_slice text, size_t at)
+{
+    size_t left = text.size - at;
+    const char *escape = text.data + at;
+
+    if (left < 2 || escape[0] != '\\')
+        return 0;
+    if (escape[1] != 'u')
+        return memchr("\"\\/bfnrt", escape[1], 8) ? 2 : 0;
+    for (size_t i = 2; i < UNIT; i++)
+        if (i >= left || !isxdigit((unsigned char)escape[i]))
+            return 0;
+    return UNIT;
+}
+
+/* What an escape of `size` bytes stands for, at most so many bytes. */
+static size_t unescape(const char *escape, size_t size, char *out)
+{
+    char quoted[2 * UNIT + 2];
+
+    quoted[0] = quoted[size + 1] = '"';
+    memcpy(quoted + 1, escape, size);
+    return json_unescape((coord_slice){quoted, size + 2}, out);
+}
+
+/* The character or byte that is spelled here: into `out`, its size into `*size`. Returns the bytes that it takes here. */
+static size_t read_spelled(coord_slice text, size_t at, char out[2 * UNIT + 2], size_t *size)
+{
+    size_t escape = escape_at(text, at);
+
+    if (escape == UNIT && escape_at(text, at + UNIT) == UNIT) {
+        *size = unescape(text.data + at, 2 * UNIT, out);
+        if ((unsigned char)out[0] >= 0xF0) /* a pair of surrogates: only they make such a character */
+            return 2 * UNIT;
+    }
+    if (escape == 0) {
+        out[0] = text.data[at];
+        *size = 1;
+        return 1;
+    }
+    *size = unescape(text.data + at, escape, out);
+    return escape;
+}
+
+/* Bytes that spell the secret from here on; 0: they spell something else. */
+static size_t spelled_at(coord_slice secret, coord_slice text, size_t at)
+{
+    size_t from = at, same = 0;
+
+    while (same < secret.size) {
+        char out[2 * UNIT + 2];
+        size_t size, taken;
+
+        if (from == text.size)
+            return 0;
+        taken = read_spelled(text, from, out, &size);
+        if (size > secret.size - same || memcmp(secret.data + same, out, size) != 0)
+            return 0;
+        from += taken;
+        same += size;
+    }
+    return from - at;
+}
+
 /* The longest that begins here; 0: none does. */
-static size_t found_at(const struct secrets *secrets, const char *at, size_t left)
+static size_t found_at(const struct secrets *secrets, coord_slice text, size_t at)
 {
     size_t longest = 0;
 
     for (size_t i = 0; i < secrets->count; i++) {
-        coord_slice text = secrets->list[i];
+        coord_slice secret = secrets->list[i];
+        size_t size = spelled_at(secret, text, at);
 
-        if (text.size > longest && text.size <= left && memcmp(at, text.data, text.size) == 0)
-            longest = text.size;
+        if (size == 0 && secret.size <= text.size - at && memcmp(text.data + at, secret.data, secret.size) == 0)
+            size = secret.size;
+        if (size > longest)
+            longest = size;
     }
     return longest;
 }
@@ -129,7 +205,7 @@ bool secrets_hide(const struct secrets *secrets, coord_slice text, struct buffer
     size_t from = 0, at = 0;
 
     while (secrets->count > 0 && at < text.size) {
-        size_t size = found_at(secrets, text.data + at, text.size - at);
+        size_t size = found_at(secrets, text, at);
 
         if (size == 0) {
             at++;

@@ -2,10 +2,12 @@
 #include "response/last_event.h"
 
 #include "json/scanner.h"
+#include "response/usage_writer.h"
 
 #include <coordinator/document.h>
 
 #define MEMBER "system_fingerprint"
+#define REASON "finish_reason"
 
 /* The value of `name` in the object at `at`, empty: it is not there. The text was validated. */
 static coord_slice find(coord_slice text, size_t at, const char *name)
@@ -36,6 +38,7 @@ void last_event_begin(struct last_event *last, coord_request *request)
 
     if (!body || (api != COORD_API_CHAT_COMPLETIONS && api != COORD_API_COMPLETIONS))
         return;
+    last->raw.limit = usage_limit(request);
     if (coord_document_get_count(body, "/n", &last->choices) != COORD_OK)
         last->choices = 1;
     if (api == COORD_API_COMPLETIONS)
@@ -53,18 +56,38 @@ static uint64_t ends_of(coord_slice data)
     if (json_type_at(choices, 0) != COORD_JSON_ARRAY)
         return 0;
     while (json_next_member(choices, 0, &cursor, &choice)) {
-        coord_slice reason = find(choices, choice.value.begin, "finish_reason");
+        coord_slice reason = find(choices, choice.value.begin, REASON);
 
         ends += json_type_at(reason, 0) == COORD_JSON_STRING;
     }
     return ends;
 }
 
+/* True when the member whose name ends at `at` has a text. */
+static bool has_text(coord_slice piece, size_t at)
+{
+    at = json_skip_space(piece, at);
+    if (at >= piece.size || piece.data[at] != ':')
+        return false;
+    at = json_skip_space(piece, at + 1);
+    return at < piece.size && piece.data[at] == '"';
+}
+
 bool last_event_maybe(const struct last_event *last, coord_slice piece)
 {
-    static const char reason[] = "\"finish_reason\":\"";
+    static const char name[] = "\"" REASON "\"";
+    const char *end = piece.data + piece.size, *found;
 
-    return last->choices > 0 && memmem(piece.data, piece.size, reason, sizeof reason - 1) != NULL;
+    if (last->choices == 0)
+        return false;
+    for (const char *at = piece.data; at < end; at = found + 1) {
+        found = memmem(at, (size_t)(end - at), name, sizeof name - 1);
+        if (!found)
+            return false;
+        if (has_text(piece, (size_t)(found - piece.data) + sizeof name - 1))
+            return true;
+    }
+    return false;
 }
 
 /* ---- Keeping ---- */
@@ -104,6 +127,11 @@ bool last_event_keep(struct last_event *last, coord_writer *writer, const coord_
     return keep(last, event);
 }
 
+bool last_event_append(struct last_event *last, coord_slice raw)
+{
+    return last_event_kept(last) && buffer_append_slice(&last->raw, raw);
+}
+
 /* ---- Passing it on ---- */
 
 /* Where the object that ends with the data closes. */
@@ -135,7 +163,7 @@ void last_event_pass(struct last_event *last, coord_slice frame)
         return;
     if (timer_armed(&last->timer))
         reactor_disarm(reactor_current(), &last->timer);
-    if (frame.size > 0 && json_validate(frame, NULL, NULL, NULL))
+    if (frame.size > 0)
         value = find(frame, json_skip_space(frame, 0), MEMBER);
     if (value.size > 0)
         pass_with(last, value);

@@ -55,6 +55,8 @@ static void pass_event(struct editor *self, coord_writer *writer, const coord_ss
     char *edited = NULL;
     size_t size = 0;
 
+    if (!event->has_data && last_event_append(&self->last, event->raw))
+        return;
     last_event_pass(&self->last, dropped ? event->data : (coord_slice){NULL, 0});
     if (dropped)
         return;

@@ -32,8 +32,21 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pid_t process;
 
 static OF_THREAD struct batch *own;
+static OF_THREAD struct batch *volatile locked; /* by this very thread, for the handler of its crash */
 
 /* ---- Sending ---- */
+
+static void lock(struct batch *batch)
+{
+    pthread_mutex_lock(&batch->lock);
+    locked = batch;
+}
+
+static void unlock(struct batch *batch)
+{
+    locked = NULL;
+    pthread_mutex_unlock(&batch->lock);
+}
 
 static size_t size_of(struct batch *batch) { return atomic_load_explicit(&batch->size, memory_order_acquire); }
 
@@ -56,9 +69,9 @@ static void lock_and_send(struct batch *batch)
 {
     if (size_of(batch) == 0)
         return;
-    pthread_mutex_lock(&batch->lock);
+    lock(batch);
     send_batch(batch);
-    pthread_mutex_unlock(&batch->lock);
+    unlock(batch);
 }
 
 void gather_send(void)
@@ -81,22 +94,27 @@ bool gather_keep(coord_slice line, bool urgent)
         gather_send_all();
         return false;
     }
-    pthread_mutex_lock(&batch->lock);
+    lock(batch);
     if (line.size > sizeof batch->lines - size_of(batch))
         send_batch(batch);
     memcpy(batch->lines + size_of(batch), line.data, line.size);
     set_size(batch, size_of(batch) + line.size);
     if (urgent)
         send_batch(batch);
-    pthread_mutex_unlock(&batch->lock);
+    unlock(batch);
     return true;
 }
 
 /* ---- When the process ends ---- */
 
-/* In a signal's handler: whoever holds a lock is writing and gives it back soon, unless it is this very thread. */
+/*
+ * In a signal's handler. Where this very thread has the lock, it goes no further: up to its size the batch is whole, and a part that
+ * was just being sent leaves twice. Whoever else has it is writing and gives it back soon.
+ */
 static bool lock_soon(struct batch *batch)
 {
+    if (locked == batch)
+        return true;
     for (int tries = 0; tries < RESCUE_MS; tries++) {
         if (pthread_mutex_trylock(&batch->lock) == 0)
             return true;
@@ -120,7 +138,8 @@ static void rescue(void)
             sent += written > 0 ? (size_t)written : 0;
         }
         set_size(batch, 0);
-        pthread_mutex_unlock(&batch->lock);
+        if (locked != batch)
+            pthread_mutex_unlock(&batch->lock);
     }
 }
 

@@ -2,7 +2,7 @@
  * Lines of one thread that leave together: a reactor writes those of a turn at its end, in one go, before it waits.
  *
  * Invariant: a thread's lines leave in the order in which they were written, and none is lost while the process can still
- * do anything: who ends it (a crash, exit) sends what is there first. What leaves at once is at most PIPE_BUF bytes of whole
+ * do anything: who ends it (a crash, exit) sends what is there first, a crash in the midst of sending perhaps again. What leaves at once is at most PIPE_BUF bytes of whole
  * lines, so that a pipe takes it whole, beside other processes too. The child of a fork gathers none and has none.
  * Thread: any; each gathers its own.
  */

@@ -18,7 +18,7 @@ enum {
     DEPTH_SHOWN = 32,  /* from here on nothing is shown */
     DEPTH_READ = 512,  /* deeper is not taken for JSON */
     PLAIN_SHOWN = 200, /* bytes of a body that is not JSON */
-    PREFIX_SIZE = 8    /* of a string: as long as `https://` */
+    PREFIX_SIZE = 24   /* of a string: longer than `https://` and every credential's name */
 };
 
 /* ---- Names ---- */
@@ -154,7 +154,27 @@ static int take_unit(struct body *body)
     return unit;
 }
 
-/* Only ASCII matters for the prefix; of the rest the size does: a pair of surrogates makes four bytes, as two and two. */
+/* True when \uXXXX with the second half of a pair of surrogates comes next, and was read. */
+static bool take_low_half(struct body *body)
+{
+    const char *begin = body->at;
+    int unit = take(body, '\\') && take(body, 'u') ? take_unit(body) : -1;
+
+    if (unit >= 0xDC00 && unit <= 0xDFFF)
+        return true;
+    body->at = begin;
+    return false;
+}
+
+/* Bytes of what \uXXXX stands for. Half a pair stands for U+FFFD. */
+static size_t unit_size(struct body *body, int unit)
+{
+    if (unit < 0x800)
+        return unit < 0x80 ? 1 : 2;
+    return unit >= 0xD800 && unit <= 0xDBFF && take_low_half(body) ? 4 : 3;
+}
+
+/* Only ASCII matters for the prefix; of the rest the size does. */
 static bool read_escape(struct body *body, struct string *string)
 {
     static const char names[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
@@ -167,10 +187,7 @@ static bool read_escape(struct body *body, struct string *string)
         unit = take_unit(body);
         if (unit < 0)
             return false;
-        if (unit < 0x80)
-            decoded(string, &(char){(char)unit}, 1);
-        else
-            decoded(string, "???", unit < 0x800 || (unit >= 0xD800 && unit <= 0xDFFF) ? 2 : 3);
+        decoded(string, unit < 0x80 ? &(char){(char)unit} : "????", unit_size(body, unit));
         return true;
     }
     name = *body->at ? strchr(names, *body->at) : NULL;
@@ -343,7 +360,7 @@ static bool member_name(struct body *body)
     put_text(body, "\"");
     put(body, name.raw.data, name.raw.size);
     put_text(body, "\":");
-    body->credential = log_is_credential(name.raw);
+    body->credential = log_is_credential((coord_slice){name.prefix, name.size});
     skip_space(body);
     return take(body, ':');
 }

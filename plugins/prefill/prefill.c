@@ -12,6 +12,7 @@
 #include <coordinator/plugin.h>
 #include <coordinator/usage.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct prefill {
@@ -183,11 +184,30 @@ static coord_status note_missing(const struct prefill *self, coord_request *requ
     return COORD_OK;
 }
 
+/* The answer was found to be JSON, and may be long with blocks' ids: only its usage block is read again. */
+static void note_usage(coord_request *request, const struct leg_row *row, coord_document *answer)
+{
+    static const char format[] = "{\"usage\":%.*s}";
+    coord_usage usage = {.size = sizeof usage};
+    coord_slice block;
+    char *text;
+    int size;
+
+    if (coord_document_get(answer, "/usage", &block) != COORD_OK)
+        return;
+    text = malloc(sizeof format + block.size);
+    if (!text)
+        return;
+    size = snprintf(text, sizeof format + block.size, format, COORD_FMT(block));
+    if (size > 0 && coord_usage_read(row->api, (coord_slice){text, (size_t)size}, &usage) == COORD_OK)
+        coord_request_note_usage(request, COORD_PHASE_PREFILL, &usage);
+    free(text);
+}
+
 static coord_status read_answer(const struct prefill *self, coord_request *request, const struct leg_row *row,
                                 coord_call *call)
 {
     coord_status status = coord_call_require_ok(call);
-    coord_usage usage = {.size = sizeof usage};
     coord_document *answer;
 
     if (status != COORD_OK)
@@ -196,8 +216,7 @@ static coord_status read_answer(const struct prefill *self, coord_request *reque
     if (!answer ||
         (coord_document_type(answer, "") != COORD_JSON_OBJECT && coord_document_type(answer, "") != COORD_JSON_NULL))
         return coord_call_fail_answer(call, "a JSON object is due");
-    if (coord_usage_read(row->api, coord_call_body(call), &usage) == COORD_OK)
-        coord_request_note_usage(request, COORD_PHASE_PREFILL, &usage);
+    note_usage(request, row, answer);
     status = coord_connector_read_prefill(self->kv, request, answer, call);
     return status == COORD_OK ? note_missing(self, request, call) : status;
 }

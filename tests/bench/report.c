@@ -81,7 +81,9 @@ static double carried(const struct finding *finding)
     return finding->carried && finding->coordinator > 0 ? 1e6 / finding->coordinator : 0;
 }
 
-static void print_carried(const struct finding *findings, size_t count)
+/* Hands each finding that a core carries something of to `row`, behind the heading. False: there is none. */
+static bool list_carried(const struct finding *findings, size_t count, FILE *file, const char *heading,
+                         void (*row)(const struct finding *finding, double a_second, FILE *file))
 {
     bool any = false;
 
@@ -91,13 +93,19 @@ static void print_carried(const struct finding *findings, size_t count)
         if (a_second <= 0)
             continue;
         if (!any)
-            printf("A core carries, as far as its own CPU time goes\n");
+            fputs(heading, file);
         any = true;
-        printf("  %-44s %12.0f %s a second", findings[i].title, a_second, findings[i].carried);
-        if (findings[i].prompt_tokens > 0)
-            printf(", %.0f prompt tokens a second", a_second * findings[i].prompt_tokens);
-        putchar('\n');
+        row(&findings[i], a_second, file);
     }
+    return any;
+}
+
+static void print_carried(const struct finding *finding, double a_second, FILE *file)
+{
+    fprintf(file, "  %-44s %12.0f %s a second", finding->title, a_second, finding->carried);
+    if (finding->prompt_tokens > 0)
+        fprintf(file, ", %.0f prompt tokens a second", a_second * finding->prompt_tokens);
+    fputc('\n', file);
 }
 
 void report_print(const struct finding *findings, size_t count)
@@ -120,7 +128,7 @@ void report_print(const struct finding *findings, size_t count)
         tell_verdict(finding, stdout);
         putchar('\n');
     }
-    print_carried(findings, count);
+    list_carried(findings, count, stdout, "A core carries, as far as its own CPU time goes\n", print_carried);
 }
 
 FILE *report_open(const char *folder, const char *name)
@@ -174,25 +182,19 @@ static void write_table(const struct finding *findings, size_t count, FILE *file
     fputc('\n', file);
 }
 
+static void write_carried_row(const struct finding *finding, double a_second, FILE *file)
+{
+    fprintf(file, "| %s | %.0f %s |", finding->title, a_second, finding->carried);
+    if (finding->prompt_tokens > 0)
+        fprintf(file, " %.0f", a_second * finding->prompt_tokens);
+    fputs(" |\n", file);
+}
+
 static void write_carried(const struct finding *findings, size_t count, FILE *file)
 {
-    bool any = false;
+    static const char heading[] = "| a core carries | a second | prompt tokens a second |\n| --- | --- | --- |\n";
 
-    for (size_t i = 0; i < count; i++) {
-        double a_second = carried(&findings[i]);
-
-        if (a_second <= 0)
-            continue;
-        if (!any)
-            fprintf(file, "| a core carries | a second | prompt tokens a second |\n| --- | --- | --- |\n");
-        any = true;
-        fprintf(file, "| %s | %.0f %s |", findings[i].title, a_second, findings[i].carried);
-        if (findings[i].prompt_tokens > 0)
-            fprintf(file, " %.0f |\n", a_second * findings[i].prompt_tokens);
-        else
-            fprintf(file, " |\n");
-    }
-    if (any)
+    if (list_carried(findings, count, file, heading, write_carried_row))
         fputc('\n', file);
 }
 

@@ -74,7 +74,9 @@ COORD_API coord_status coord_usage_observe(coord_request *request, coord_usage_s
 
 /*
  * Wraps an editor: `cached` (copied; NULL: leave it) is written into every block, and with `drop_frame` pure usage frames are
- * removed with their blank line. With neither nothing is wrapped. Statuses as coord_usage_observe. [fiber]
+ * removed with their blank line. What vLLM tells on such a frame (`system_fingerprint`) is told on the event before it: that one, which ends the
+ * last choice of a chat or completions stream, is kept until the next event with data, for 50 ms at most, and then goes out as it came. With
+ * neither nothing is wrapped. Statuses as coord_usage_observe. [fiber]
  */
 COORD_API coord_status coord_usage_edit(coord_request *request, const uint64_t *cached,
                                         bool drop_frame) COORD_MUST_CHECK;

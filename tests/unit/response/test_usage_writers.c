@@ -186,8 +186,30 @@ static const struct {
     {"a frame without one leaves the event alone", CHAT, NONE, true,
      COORD_SLICE(LAST "\n\ndata: " FRAME("31") "\n\n" DONE "\n\n"), COORD_SLICE(LAST "\n\n" DONE "\n\n"),
      COORD_USAGE_PROMPT, 31},
-    {"another event between them, too", CHAT, NONE, true, COORD_SLICE(LAST "\n\n: ping\n\ndata: " PRINTED_FRAME "\n\n"),
-     COORD_SLICE(LAST "\n\n: ping\n\n"), COORD_USAGE_PROMPT, 31},
+    {"another event between them, too", CHAT, NONE, true,
+     COORD_SLICE(LAST "\n\ndata: {}\n\ndata: " PRINTED_FRAME "\n\n"), COORD_SLICE(LAST "\n\ndata: {}\n\n"),
+     COORD_USAGE_PROMPT, 31},
+    {"what has no data may come between them", CHAT, NONE, true,
+     COORD_SLICE(LAST "\n\n: ping\n\nid: 7\n\n\n: ping\n\ndata: " PRINTED_FRAME "\n\n: ping\n\n" DONE "\n\n"),
+     COORD_SLICE(PRINTED_LAST "\n\n: ping\n\nid: 7\n\n\n: ping\n\n: ping\n\n" DONE "\n\n"), COORD_USAGE_PROMPT, 31},
+    {"and keeps its place where no frame comes",
+     CHAT,
+     NONE,
+     true,
+     COORD_SLICE(PART("ok") "\n\n: a\n\n" LAST "\r\n\r\n: b\r\n\r\n: c\r\n\r\n" DONE "\r\n\r\n: d"),
+     {0},
+     0,
+     0},
+    {"white space in the event", CHAT, NONE, true,
+     COORD_SLICE("data: {\"choices\" : [ {\"finish_reason\" \t : \t \"stop\" } ] }\n\ndata: " PRINTED_FRAME "\n\n"),
+     COORD_SLICE("data: {\"choices\" : [ {\"finish_reason\" \t : \t \"stop\" } ] ," PRINT "}\n\n"), COORD_USAGE_PROMPT,
+     31},
+    {"the word in a text first", CHAT, NONE, true,
+     COORD_SLICE("data: {\"x\":[\"finish_reason\"],\"finish_reason\":null,\"choices\":[{\"finish_reason\": "
+                 "\"stop\"}]}\n\ndata: " PRINTED_FRAME "\n\n"),
+     COORD_SLICE("data: {\"x\":[\"finish_reason\"],\"finish_reason\":null,\"choices\":[{\"finish_reason\": "
+                 "\"stop\"}]," PRINT "}\n\n"),
+     COORD_USAGE_PROMPT, 31},
     {"no frame, no end: nothing is lost", CHAT, NONE, true, COORD_SLICE(PART("ok") "\n\n" LAST "\n\n"), {0}, 0, 0},
     {"the word in a text ends no choice",
      CHAT,
@@ -364,7 +386,10 @@ static void the_event_that_ends_the_last_choice_waits_for_the_next(void **state)
         feed(rows[i].last);
         assert_int_equal(fixture.body.size, strlen(rows[i].first));
         feed(": ping\n\n");
-        assert_int_equal(fixture.body.size, strlen(rows[i].first) + strlen(rows[i].last) + strlen(": ping\n\n"));
+        assert_int_equal(fixture.body.size, strlen(rows[i].first));
+        feed("data: {}\n\n");
+        assert_int_equal(fixture.body.size,
+                         strlen(rows[i].first) + strlen(rows[i].last) + strlen(": ping\n\ndata: {}\n\n"));
         end();
     }
 }
@@ -688,6 +713,7 @@ static void begin_small(const char *type, int64_t cached, bool drops)
 {
     fixture_release(&fixture);
     fixture_begin(&fixture, CHAT, 4096);
+    fixture_asked(&fixture, "{}");
     fixture_field(&fixture, "content-type", type);
     fixture_wrap(&fixture, cached, drops, true);
     head();
@@ -734,6 +760,23 @@ static void past_the_limit_nothing_is_held_any_more(void **state)
     fixture_feed(&fixture, filler, 10);
     assert_int_equal(fixture.body.size, 6010);
     end();
+}
+
+/* An engine that says nothing but comments; without a reactor no time passes. */
+static void what_waits_behind_the_last_event_is_bounded(void **state)
+{
+    struct buffer sent = {0};
+
+    (void)state;
+    begin_small(EVENTS, NONE, true);
+    for (const char *next = LAST "\n\n"; sent.size <= 4096; next = ": ping\n\n") {
+        assert_int_equal(fixture.body.size, 0);
+        assert_true(buffer_append_text(&sent, next));
+        feed(next);
+    }
+    assert_got(buffer_slice(&sent));
+    end();
+    buffer_release(&sent);
 }
 
 /* X23 */
@@ -798,6 +841,7 @@ int main(void)
         TEST(answers_that_hold_no_usage_pass_untouched),
         TEST(past_the_limit_everything_passes_as_it_came),
         TEST(past_the_limit_nothing_is_held_any_more),
+        TEST(what_waits_behind_the_last_event_is_bounded),
         TEST(an_event_of_two_megabytes_is_observed_and_edited),
         TEST(nothing_to_do_wraps_nothing),
     };

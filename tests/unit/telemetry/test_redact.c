@@ -90,6 +90,16 @@ static void json_keeps_its_shape_and_loses_its_content(void **state)
          "[\"" S10 S10 S10 S10 "\\u0031\\n23456789\"]"},
         {"a pair of surrogates is four bytes", "[\"" S10 S10 S10 S10 "012345\\ud83d\\ude00\"]",
          "[\"" S10 S10 S10 S10 "012345\\ud83d\\ude00\"]"},
+        {"and a pair that is one byte too long", "[\"" S10 S10 S10 S10 "0123456\\ud83d\\ude00\"]", "[\"...\"]"},
+        {"half a pair is the three bytes that stand for it",
+         "[\"" S10 S10 S10 S10 "0123456\\ud83d\",\"" S10 S10 S10 S10 "01234567\\ude00\",\"" S10 S10 S10 S10
+         "0123\\ud83d\\ud83d\",\"" S10 S10 S10 S10 "01234\\ude00\\ud83d\"]",
+         "[\"" S10 S10 S10 S10 "0123456\\ud83d\",\"...\",\"" S10 S10 S10 S10 "0123\\ud83d\\ud83d\",\"...\"]"},
+        {"half a pair before something else",
+         "[\"" S10 S10 S10 S10 "012345\\ud83dx\",\"" S10 S10 S10 S10 "012345\\ud83d\\n\",\"" S10 S10 S10 S10
+         "012345\\ud83d\\u0041\",\"" S10 S10 S10 S10 "012345\\ud83dxy\"]",
+         "[\"" S10 S10 S10 S10 "012345\\ud83dx\",\"" S10 S10 S10 S10 "012345\\ud83d\\n\",\"" S10 S10 S10 S10
+         "012345\\ud83d\\u0041\",\"...\"]"},
         {"keys are never altered", "{\"" S50 S10 "\":\"" S50 S10 "\"}", "{\"" S50 S10 "\":\"...\"}"},
         {"ten elements stay", "[1,2,3,4,5,6,7,8,9,10]", "[1,2,3,4,5,6,7,8,9,10]"},
         {"further elements are counted", "[1,2,3,4,5,6,7,8,9,10,[11,{\"a\":[]}],12]",
@@ -100,6 +110,11 @@ static void json_keeps_its_shape_and_loses_its_content(void **state)
         {"a scalar", "\"x\"", "\"x\""},
         {"members with a credential's name", "{\"authorization\":\"Bearer x\",\"api_key\":{\"a\":[1]},\"b\":1}",
          "{\"authorization\":\"[REDACTED]\",\"api_key\":\"[REDACTED]\",\"b\":1}"},
+        {"also one that is written with escapes",
+         "{\"pass\\u0077ord\":\"x\",\"X-Amz-Security-To\\u006Ben\":1,\"\\ud83d\\ude00password\":2,\"password\\ud83d\":"
+         "3}",
+         "{\"pass\\u0077ord\":\"[REDACTED]\",\"X-Amz-Security-To\\u006Ben\":\"[REDACTED]\","
+         "\"\\ud83d\\ude00password\":2,\"password\\ud83d\":3}"},
     };
 
     (void)state;
@@ -152,6 +167,8 @@ static void what_is_not_json_shows_its_first_200_bytes(void **state)
         {"a comma too many", "[1,]", "[1,]"},
         {"a leading zero", "[01]", "[01]"},
         {"a bad escape", "[\"\\x\"]", "[\"\\x\"]"},
+        {"half a pair and a bad escape", "[\"\\ud83d\\ude0\"]", "[\"\\ud83d\\ude0\"]"},
+        {"half a pair and the end", "[\"\\ud83d\\", "[\"\\ud83d\\"},
         {"bytes that are no text", "a\xFF\xC3", "a\xEF\xBF\xBD\xEF\xBF\xBD"},
         {"200 bytes", S50 S50 S50 S50, S50 S50 S50 S50},
         {"201 bytes", S50 S50 S50 S50 "x", S50 S50 S50 S50 "..."},
