@@ -69,6 +69,8 @@ void call_relay_data(struct coord_call *call, coord_slice bytes);
 void call_relay_end(struct coord_call *call);              /* the answer is over: so is the client's */
 coord_status call_fail_transport(struct coord_call *call); /* by its outcome; COORD_FAIL */
 
+/* An empty POST to `path` (borrowed). NULL: memory is short. */
+struct outgoing *call_outgoing_new(coord_slice path);
 /* Gives back what it sends, if it has not yet: nobody sends it again. */
 void call_forget_outgoing(struct coord_call *call);
 

@@ -6,7 +6,7 @@
 
 enum { OWN_FIELDS = 5 }; /* content type and encoding, phase, ids */
 
-static struct outgoing *outgoing_new(coord_slice path)
+struct outgoing *call_outgoing_new(coord_slice path)
 {
     struct arena memory = {0};
     struct outgoing *out = arena_alloc(&memory, sizeof *out);
@@ -36,7 +36,7 @@ static struct coord_call *call_new(struct coord_request *request, const char *na
 {
     struct coord_call *call = arena_alloc(&request->arena, sizeof *call);
 
-    if (!call || !(call->out = outgoing_new(request->path))) {
+    if (!call || !(call->out = call_outgoing_new(request->path))) {
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
         return NULL;
     }

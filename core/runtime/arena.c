@@ -234,10 +234,13 @@ void arena_lend(struct arena *arena, void *memory, size_t size)
 void arena_reset(struct arena *arena)
 {
     free_chain(arena->large);
-    arena->large = NULL;
+    arena->large = arena->lent = NULL;
     arena->used = 0;
-    if (!arena->first)
+    if (!arena->first || arena->first->lent) {
+        free_chain(arena->first);
+        arena->first = arena->last = NULL;
         return;
+    }
     free_chain(arena->first->next);
     arena->first->next = NULL;
     arena->first->used = 0;

@@ -34,7 +34,7 @@ char *arena_printf(struct arena *arena, const char *format, ...)
 
 /*
  * Has the next small allocations come from memory that lies there anyway: `size` bytes, aligned as by malloc, which stay
- * until the arena is released. Once at most; too few bytes are left alone. [any]
+ * until the arena is reset or released. One piece at a time; less than 256 bytes are left alone.
  */
 void arena_lend(struct arena *arena, void *memory, size_t size);
 

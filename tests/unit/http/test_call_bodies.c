@@ -1,5 +1,5 @@
 /*
- * How long a call keeps its document, the body of its leg (pipeline/call_events.c): until the body is out and the answer's head is
+ * How long a call keeps what its leg sends, its document above all (pipeline/call_events.c): until the body is out and the answer's head is
  * there, where the transport tells, and never shorter than pieces of it are sent. A bare call is the owner of a real leg.
  */
 #include "pipeline/call.h"
@@ -49,8 +49,10 @@ static void start(struct bare *bare, struct world *world, struct upstream *upstr
     bare->call.record = &bare->record;
     bare->call.name = "decode";
     bare->call.mode = CALL_COLLECT;
-    bare->call.document = text_new(size);
-    assert_int_equal(coord_document_pieces(bare->call.document, &bare->piece, NULL, 1), 1);
+    bare->call.out = call_outgoing_new((coord_slice)COORD_SLICE("/"));
+    assert_non_null(bare->call.out);
+    bare->call.out->document = text_new(size);
+    assert_int_equal(coord_document_pieces(bare->call.out->document, &bare->piece, NULL, 1), 1);
     request.pieces = &bare->piece;
     request.piece_count = 1;
     request.body_size = size;
@@ -110,7 +112,7 @@ static const struct {
      {[UPSTREAM_DIRECT] = true, [UPSTREAM_CURL] = true}},
 };
 
-static void a_document_goes_once_it_is_out_and_the_head_is_there(void **state)
+static void what_a_leg_sends_goes_once_it_is_out_and_the_head_is_there(void **state)
 {
     assert_true(families_declare());
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -120,14 +122,13 @@ static void a_document_goes_once_it_is_out_and_the_head_is_there(void **state)
 
         print_message("  %s\n", rows[r].name);
         start(&bare, *state, upstream, rows[r].size);
-        assert_non_null(bare.call.document);
         TURN_UNTIL((struct world *)*state, bare.call.head_seen && bare.call.body.size == 3);
-        assert_int_equal(bare.call.document != NULL, rows[r].kept[transport]);
+        assert_int_equal(bare.call.out != NULL, rows[r].kept[transport]);
         assert_false(bare.call.ended);
         peer->stage = 1;
         TURN_UNTIL((struct world *)*state, bare.call.ended);
         assert_int_equal(bare.call.outcome, LEG_COMPLETE);
-        assert_null(bare.call.document);
+        assert_null(bare.call.out);
         stop(&bare);
         close_client(state);
         peer_free(peer);
@@ -137,7 +138,7 @@ static void a_document_goes_once_it_is_out_and_the_head_is_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UPSTREAM_TEST(a_document_goes_once_it_is_out_and_the_head_is_there),
+        UPSTREAM_TEST(what_a_leg_sends_goes_once_it_is_out_and_the_head_is_there),
     };
     int failed = cmocka_run_group_tests_name("direct", tests, over_direct, NULL);
 

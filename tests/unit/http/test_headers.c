@@ -232,6 +232,27 @@ static void a_name_has_its_kind_however_it_is_spelled(void **state)
     assert_ptr_equal(others.list[0].value.data, headers.list[2].value.data);
 }
 
+static void fields_get_names_and_values_of_their_own(void **state)
+{
+    char theirs[] = "host: 3|Empty: |x-request-id: 5";
+    struct headers headers = parse(theirs);
+    const struct header *list = headers.list;
+
+    (void)state;
+    for (size_t i = 0; i < headers.count; i++) { /* as a server borrows them */
+        headers.list[i].name = (coord_slice){theirs + i, 3};
+        headers.list[i].value = (coord_slice){theirs + 4, i};
+    }
+    assert_true(headers_own(&headers));
+    memset(theirs, 'x', sizeof theirs);
+    assert_string_equal(print(&headers), "hos: |ost: :|st:: : ");
+    assert_ptr_equal(headers.list, list);
+    assert_int_equal(headers.list[2].kind, HEADER_REQUEST_ID); /* all else stays */
+    headers = (struct headers){.arena = headers.arena};
+    assert_true(headers_own(&headers));
+    assert_int_equal(headers.count, 0);
+}
+
 static void room_is_made_for_as_many_as_are_wanted(void **state)
 {
     struct headers headers = parse("a: 1|b: 2");
@@ -277,6 +298,7 @@ int main(void)
         cmocka_unit_test_teardown(hop_by_hop_fields_are_dropped, finish),
         cmocka_unit_test_teardown(names_and_values_are_judged_as_in_the_rfc, finish),
         cmocka_unit_test_teardown(a_name_has_its_kind_however_it_is_spelled, finish),
+        cmocka_unit_test_teardown(fields_get_names_and_values_of_their_own, finish),
         cmocka_unit_test_teardown(room_is_made_for_as_many_as_are_wanted, finish),
         cmocka_unit_test_teardown(a_bad_byte_is_found_wherever_it_stands, finish),
     };

@@ -179,6 +179,40 @@ static void half_a_head_and_a_fin_is_nothing(void **state)
     assert_string_equal(fixture.log, "");
 }
 
+static struct {
+    struct arena arena;
+    struct headers headers;
+    coord_slice target;
+} kept;
+
+static void head_is_taken_over(struct exchange *exchange)
+{
+    kept.target = exchange_target(exchange);
+    assert_true(exchange_hand_over(exchange, &kept.arena, &kept.headers));
+    assert_ptr_equal(exchange_headers(exchange)->list, kept.headers.list);
+    exchange_hold(exchange);
+}
+
+static void a_head_that_was_taken_over_outlives_the_client(void **state)
+{
+    struct client *client = client_new();
+
+    (void)state;
+    fixture.head = head_is_taken_over;
+    client_send(client, "GET /some/where HTTP/1.1\r\nHost: h\r\nX-Long: 1234567890\r\nEmpty:\r\n\r\n");
+    UNTIL(fixture.heads == 1);
+    client_free(client);
+    UNTIL(fixture.dones == 1 && connections() == 0);
+    fixture.head = head_answers;
+    client_free(client_ask(GET("/other"), "hello"));
+    assert_true(coord_slice_is(kept.target, "/some/where"));
+    assert_int_equal(kept.headers.count, 3);
+    assert_true(coord_slice_is(kept.headers.list[1].name, "X-Long"));
+    assert_true(coord_slice_is(kept.headers.list[1].value, "1234567890"));
+    assert_true(headers_add(&kept.headers, coord_slice_of("one"), coord_slice_of("more")));
+    arena_release(&kept.arena);
+}
+
 static void nothing_is_done_for_who_is_gone(void **state)
 {
     struct client *client = client_new();
@@ -525,6 +559,7 @@ int main(void)
                                         finish),
         cmocka_unit_test_setup_teardown(a_request_behind_which_the_client_left_is_not_worked_on, start, finish),
         cmocka_unit_test_setup_teardown(half_a_head_and_a_fin_is_nothing, start, finish),
+        cmocka_unit_test_setup_teardown(a_head_that_was_taken_over_outlives_the_client, start, finish),
         cmocka_unit_test_setup_teardown(nothing_is_done_for_who_is_gone, start, finish),
         cmocka_unit_test_setup_teardown(a_head_has_to_come_in_time, start, finish),
         cmocka_unit_test_setup_teardown(an_idle_connection_is_closed, start, finish),

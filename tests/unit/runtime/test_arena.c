@@ -56,6 +56,73 @@ static void a_reset_arena_keeps_its_first_block_for_the_next_user(void **state)
     arena_release(&arena); /* empty and ready, so this is allowed too */
 }
 
+static bool lies_in(const void *memory, size_t size, const char *data)
+{
+    uintptr_t begin = (uintptr_t)memory, at = (uintptr_t)data;
+
+    return at >= begin && at < begin + size;
+}
+
+static void lent_memory_is_the_next_block_and_stays_its_owners(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t lent, asked;
+        bool used;
+    } rows[] = {
+        {"room for it", 2048, 1000, true},
+        {"too little is left alone", 64, 8, false},
+        {"too little for what is asked", 512, 1000, false},
+        {"large allocations are separate", 2048, 1 << 17, false},
+    };
+    alignas(max_align_t) char memory[2048];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct arena arena = {0};
+        char *data, *last;
+
+        print_message("  %s\n", rows[i].name);
+        memset(memory, 'x', sizeof memory);
+        assert_false(lies_in(memory, sizeof memory, arena_alloc(&arena, 700)));
+        arena_lend(&arena, memory, rows[i].lent);
+        data = arena_alloc(&arena, rows[i].asked);
+        assert_non_null(data);
+        assert_int_equal(lies_in(memory, sizeof memory, data), rows[i].used);
+        assert_int_equal((uintptr_t)data % alignof(max_align_t), 0);
+        for (size_t j = 0; j < rows[i].asked; j++)
+            assert_int_equal(data[j], 0);
+        memset(data, 'y', rows[i].asked);
+        do /* until it is full: then a block of its own follows */
+            last = arena_alloc(&arena, 96);
+        while (lies_in(memory, sizeof memory, last));
+        assert_non_null(last);
+        for (size_t j = rows[i].lent; j < sizeof memory; j++)
+            assert_int_equal(memory[j], 'x');
+        arena_release(&arena); /* a checker would tell if it were freed */
+        memset(memory, 'z', sizeof memory);
+    }
+}
+
+static void after_a_reset_nothing_is_lent(void **state)
+{
+    alignas(max_align_t) char memory[2048];
+
+    (void)state;
+    for (int first = 0; first < 2; first++) { /* the lent block is the first one, or it is not */
+        struct arena arena = {0};
+
+        if (!first)
+            assert_non_null(arena_alloc(&arena, 700));
+        arena_lend(&arena, memory, sizeof memory);
+        assert_true(lies_in(memory, sizeof memory, arena_alloc(&arena, 100)));
+        arena_reset(&arena);
+        for (int i = 0; i < 30; i++)
+            assert_false(lies_in(memory, sizeof memory, arena_alloc(&arena, 100)));
+        arena_release(&arena);
+    }
+}
+
 static void *use_an_arena(void *unused)
 {
     struct arena arena = {0};
@@ -165,6 +232,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocations_are_aligned_zeroed_and_stay_where_they_are),
         cmocka_unit_test(a_reset_arena_keeps_its_first_block_for_the_next_user),
+        cmocka_unit_test(lent_memory_is_the_next_block_and_stays_its_owners),
+        cmocka_unit_test(after_a_reset_nothing_is_lent),
         cmocka_unit_test(what_one_arena_gives_back_another_of_the_thread_finds_zeroed),
         cmocka_unit_test(an_arena_whose_first_user_was_large_works_after_a_reset),
         cmocka_unit_test(what_is_handed_out_is_counted),

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdalign.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -237,6 +238,65 @@ static void a_recycled_stack_is_clean(void **state)
         turn();
         assert_true(sum > 60);
     }
+}
+
+/* Fills the room, as its user would, and sees after everything that the fiber did that nothing of it has changed. */
+static void a_held_fiber_keeps_its_stack_and_the_room_above_it(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        unsigned sum = 0;
+        struct fiber *fiber = fiber_spawn(pool, goes_deep, &sum);
+        size_t size;
+        unsigned char *room;
+
+        assert_non_null(fiber);
+        room = fiber_hold(fiber, &size);
+        assert_int_equal(size, room ? FIBER_ROOM : 0);
+        assert_int_equal((uintptr_t)room % alignof(max_align_t), 0);
+        for (size_t i = 0; i < size; i++)
+            room[i] = (unsigned char)(i + 1);
+        turn();
+        fiber_wake(fiber);
+        turn();
+        assert_true(sum > 60); /* it has ended */
+        assert_int_equal(fiber_pool_live(pool), 1);
+        assert_int_equal(fiber_pool_idle(pool), 0); /* from the second round on it is the recycled one */
+        for (size_t i = 0; i < size; i++)
+            assert_int_equal(room[i], (unsigned char)(i + 1));
+        fiber_release(fiber);
+        assert_int_equal(fiber_pool_live(pool), 0);
+        assert_int_equal(fiber_pool_idle(pool), 1);
+    }
+}
+
+static void releases_itself(void *argument)
+{
+    struct probe *probe = argument;
+
+    fiber_release(fiber_current());
+    probe->steps = 1;
+    fiber_park();
+    probe->steps = 2;
+}
+
+static void a_fiber_may_release_itself_and_goes_on(void **state)
+{
+    struct probe probe = {0};
+    size_t size;
+
+    (void)state;
+    probe.fiber = fiber_spawn(pool, releases_itself, &probe);
+    assert_non_null(probe.fiber);
+    (void)fiber_hold(probe.fiber, &size);
+    turn();
+    assert_int_equal(probe.steps, 1);
+    assert_int_equal(fiber_pool_live(pool), 1);
+    fiber_wake(probe.fiber);
+    turn();
+    assert_int_equal(probe.steps, 2);
+    assert_int_equal(fiber_pool_live(pool), 0);
+    assert_int_equal(fiber_pool_idle(pool), 1);
 }
 
 /* Whether the page is in memory that lies `depth` bytes below here. */
@@ -578,6 +638,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(registers_modes_and_stacks_survive_while_many_run, start, finish),
         cmocka_unit_test_setup_teardown(stacks_are_recycled_and_surplus_ones_given_back, start, finish),
         cmocka_unit_test_setup_teardown(a_recycled_stack_is_clean, start, finish),
+        cmocka_unit_test_setup_teardown(a_held_fiber_keeps_its_stack_and_the_room_above_it, start, finish),
+        cmocka_unit_test_setup_teardown(a_fiber_may_release_itself_and_goes_on, start, finish),
         cmocka_unit_test_setup_teardown(a_stack_that_is_shed_keeps_what_the_fiber_holds_and_nothing_below, start,
                                         finish),
         cmocka_unit_test_setup_teardown(a_fiber_may_spawn_others, start, finish),
