@@ -64,10 +64,13 @@ void exchange_hold(struct exchange *exchange) { choose(exchange, CHOICE_HOLD); }
 
 coord_slice exchange_body(const struct exchange *exchange) { return buffer_slice(&exchange->body); }
 
-char *exchange_take_body(struct exchange *exchange, size_t *size)
+struct buffer exchange_take_body(struct exchange *exchange)
 {
+    struct buffer body = exchange->body;
+
     check(exchange);
-    return buffer_take(&exchange->body, size);
+    exchange->body = (struct buffer){0};
+    return body;
 }
 
 void exchange_upload_more(struct exchange *exchange)

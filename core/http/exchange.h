@@ -19,7 +19,7 @@
 #include <netinet/in.h>
 
 enum {
-    OUTPUT_KEPT = 4096,   /* memory that an idle stream keeps, and that goes from one exchange to the next */
+    OUTPUT_KEPT = 4096,   /* memory for answers that goes from one exchange to the next */
     DIRECT_LIMIT = 65536, /* decision 67: larger early answers wait for the end of the upload */
     BODY_FIRST = 2 << 20, /* no more than this is set aside because a Content-Length says so, before as much has come */
     CHUNK_MOST = 16384,   /* bytes in a chunk of a stream */

@@ -107,7 +107,7 @@ static bool add_headers(const struct exchange *exchange, struct MHD_Response *re
 
 /* Bodies */
 
-/* A stream that has nothing queued keeps little memory. */
+/* A stream that has nothing queued keeps no memory for it: the next event's is one of the thread's blocks. */
 void reply_taken(struct exchange *exchange, size_t size)
 {
     struct server *server = exchange->server;
@@ -116,7 +116,7 @@ void reply_taken(struct exchange *exchange, size_t size)
     exchange->sent += size;
     if (exchange->out_start == exchange->out.size) {
         exchange->out_start = 0;
-        buffer_clear(&exchange->out, OUTPUT_KEPT);
+        buffer_clear(&exchange->out, exchange->bypasses ? 0 : OUTPUT_KEPT);
     }
     connection_wait(exchange->connection, WAIT_OUTPUT, server->options.write_timeout_ns);
     if (exchange->high && exchange_unsent(exchange) <= exchange->output_low)

@@ -136,8 +136,8 @@ uint64_t exchange_sent(const struct exchange *exchange);
 void exchange_read_body(struct exchange *exchange);
 /* The whole body, valid until on_done or exchange_take_body. */
 coord_slice exchange_body(const struct exchange *exchange);
-/* Takes the body's memory over (free()); its bytes stay in the budget until on_done. */
-char *exchange_take_body(struct exchange *exchange, size_t *size);
+/* Hands the body's memory over; its bytes stay in the budget until on_done. */
+struct buffer exchange_take_body(struct exchange *exchange);
 
 void exchange_stream_body(struct exchange *exchange);
 void exchange_upload_more(struct exchange *exchange);

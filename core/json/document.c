@@ -2,6 +2,7 @@
 #include "document_internal.h"
 
 #include "json/members.h"
+#include "runtime/blocks.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ const char document_no_memory[] = "memory is short";
 static coord_document *lay_over(struct json_text *text, const struct json_error *error, size_t *offset,
                                 const char **reason)
 {
-    coord_document *document = text ? malloc(sizeof *document) : NULL;
+    coord_document *document = text ? block_take(sizeof *document) : NULL;
 
     if (!document) {
         if (offset)
@@ -50,14 +51,15 @@ struct json_text *document_text_around(const coord_document *document, coord_sli
     return at >= begin && part.size <= bytes.size && at - begin <= bytes.size - part.size ? document->received : NULL;
 }
 
-coord_document *document_adopt_new(char *take, size_t size, size_t *offset, const char **reason)
+coord_document *document_adopt_new(struct buffer *take, size_t *offset, const char **reason)
 {
     struct json_error error = {0};
-    struct json_text *received = json_text_adopt_new(take, size, &error);
+    struct json_text *received = json_text_adopt_new(take, &error);
     coord_document *document = lay_over(received, &error, offset, reason);
 
     if (!document && received) {
-        received->adopted = NULL; /* stays the caller's */
+        *take = received->adopted;
+        received->adopted = (struct buffer){0};
         json_text_unref(received);
     }
     return document;
@@ -65,7 +67,7 @@ coord_document *document_adopt_new(char *take, size_t size, size_t *offset, cons
 
 coord_document *coord_document_clone_new(const coord_document *document)
 {
-    coord_document *clone = malloc(sizeof *clone);
+    coord_document *clone = block_take(sizeof *clone);
 
     assert(document->magic == DOCUMENT_MAGIC);
     if (!clone)
@@ -86,7 +88,7 @@ void coord_document_free(coord_document *document)
     free(document->joined);
     buffer_release(&document->walked_pointer);
     document->magic = 0;
-    free(document);
+    block_give(document, sizeof *document);
 }
 
 coord_status document_child(const struct json_value *value, coord_slice token, struct json_place *place)

@@ -13,10 +13,10 @@
 extern const char document_no_memory[];
 
 /*
- * As coord_document_parse_new without a copy: `take` (malloc) belongs to the document and its clones from then on, and lies where it lay as long as one of
- * them lives. When it returns NULL, it stays the caller's.
+ * As coord_document_parse_new without a copy: the memory of `take` belongs to the document and its clones from then on, and its bytes lie where they lay as
+ * long as one of them lives; `take` is empty. When it returns NULL, all stays as it was.
  */
-coord_document *document_adopt_new(char *take, size_t size, size_t *offset, const char **reason);
+coord_document *document_adopt_new(struct buffer *take, size_t *offset, const char **reason);
 
 /* The text that the document was made from, borrowed, where `part` lies inside its bytes; else NULL. */
 struct json_text *document_text_around(const coord_document *document, coord_slice part);

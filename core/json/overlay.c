@@ -1,6 +1,8 @@
 /* See overlay.h: the tree and its edits. How it reads is in emission.c. */
 #include "overlay.h"
 
+#include "runtime/blocks.h"
+
 #include <coordinator/document.h>
 
 #include <assert.h>
@@ -168,14 +170,14 @@ static void release_item(struct json_item *item)
 static void free_items(struct json_node *node)
 {
     if (node->items != node->few)
-        free(node->items);
+        block_give(node->items, node->capacity * sizeof *node->items);
 }
 
 static void free_node(struct json_node *node)
 {
     json_text_unref(node->joined);
     free_items(node);
-    free(node);
+    block_give(node, sizeof *node);
 }
 
 /* Takes the tree apart from its leaves. */
@@ -215,7 +217,7 @@ void json_value_release(struct json_value *value)
 /* A node without items. What is in `few` is nothing yet. */
 static struct json_node *make_node(struct json_text *text, struct json_span span, struct json_node *parent)
 {
-    struct json_node *node = malloc(sizeof *node);
+    struct json_node *node = block_take(sizeof *node);
 
     if (!node)
         return NULL;
@@ -348,11 +350,11 @@ bool json_node_reserve(struct json_node *node, size_t more)
     if (more > SIZE_MAX / sizeof *items / 4 - node->count)
         return false;
     capacity = 2 * node->capacity > node->count + more ? 2 * node->capacity : node->count + more;
-    items = realloc(node->items == node->few ? NULL : node->items, capacity * sizeof *items);
+    items = block_take(capacity * sizeof *items);
     if (!items)
         return false;
-    if (node->items == node->few)
-        memcpy(items, node->few, node->count * sizeof *items);
+    memcpy(items, node->items, node->count * sizeof *items);
+    free_items(node);
     node->items = items;
     node->capacity = capacity;
     return true;
@@ -472,7 +474,7 @@ static size_t thin_run(const struct json_node *node, const struct json_item *run
 /* `most` members go. */
 static bool thin(struct json_node *node, const struct removal *removal, size_t most)
 {
-    struct json_item *items = malloc((node->count + most + 1) * sizeof *items);
+    struct json_item *items = block_take((node->count + most + 1) * sizeof *items);
     struct json_place place;
     size_t count = 0, ordinal = 0;
 

@@ -3,6 +3,7 @@
 
 #include "json/block.h"
 #include "json/quote.h"
+#include "runtime/blocks.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -63,11 +64,11 @@ bool json_draft_scan(struct json_draft *draft, coord_slice bytes, size_t max_dep
 static struct json_text *make(size_t entries, size_t room)
 {
     size_t head = sizeof(struct json_text) + entries * sizeof(struct json_entry);
-    struct json_text *text = room < SIZE_MAX - head ? malloc(head + room) : NULL;
+    struct json_text *text = room < SIZE_MAX - head ? block_take(head + room) : NULL;
 
     if (!text)
         return NULL;
-    *text = (struct json_text){.references = 1, .index = text->own};
+    *text = (struct json_text){.references = 1, .size = head + room, .index = text->own};
     text->bytes = (coord_slice){(const char *)(text->own + entries), room};
     return text;
 }
@@ -188,9 +189,9 @@ struct json_text *json_text_new(coord_slice bytes, struct json_error *error)
     return text;
 }
 
-struct json_text *json_text_adopt_new(char *take, size_t size, struct json_error *error)
+struct json_text *json_text_adopt_new(struct buffer *take, struct json_error *error)
 {
-    coord_slice bytes = {take, size};
+    coord_slice bytes = buffer_slice(take);
     struct json_draft draft;
     struct json_text *text;
 
@@ -199,7 +200,8 @@ struct json_text *json_text_adopt_new(char *take, size_t size, struct json_error
     text = keep(make_indexed(&draft, 0, 0, 0), error);
     if (text) {
         text->bytes = bytes;
-        text->adopted = take;
+        text->adopted = *take;
+        *take = (struct buffer){0};
     }
     json_draft_release(&draft);
     return text;
@@ -253,9 +255,9 @@ void json_text_unref(struct json_text *text)
     free(text->fingers);
     if (text->index != text->own)
         free(text->index);
-    free(text->adopted);
+    buffer_release(&text->adopted);
     json_text_unref(text->whole);
-    free(text);
+    block_give(text, text->size);
 }
 
 /* The first index entry whose key is at or behind `at`. */

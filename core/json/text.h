@@ -10,6 +10,7 @@
 #define JSON_TEXT_H
 
 #include "json/scanner.h"
+#include "runtime/buffer.h"
 
 #include <stdlib.h>
 
@@ -38,6 +39,7 @@ struct json_unescaped {
 
 struct json_text {
     size_t references;
+    size_t size; /* of the block that it is, with what stands behind it */
     coord_slice bytes;
     struct json_span root; /* the value without the white space around it */
     struct json_entry *index;
@@ -49,7 +51,7 @@ struct json_text {
     struct json_unescaped *strings; /* ordered by `at` */
     size_t string_count;
     size_t string_capacity;
-    char *adopted;           /* the bytes, when they were taken over; else NULL, and they stand behind `own` … */
+    struct buffer adopted;   /* the bytes, when they were taken over; else empty, and they stand behind `own` … */
     struct json_text *whole; /* … or, where that is not NULL, inside this one, of which a reference is held */
     struct json_entry own[]; /* the index of a text with few members; others have one apart */
 };
@@ -84,8 +86,8 @@ struct json_text *json_draft_member_new(struct json_draft *draft, coord_slice na
 /* A copy of `bytes`, which may nest JSON_MAX_DEPTH levels, with one reference, or NULL: `error` then says where and why. */
 struct json_text *json_text_new(coord_slice bytes, struct json_error *error);
 
-/* The same without a copy: `take` (malloc) belongs to the text from then on, unless it returns NULL. */
-struct json_text *json_text_adopt_new(char *take, size_t size, struct json_error *error);
+/* The same without a copy: the memory of `take` is the text's from then on, and that is empty, unless it returns NULL. */
+struct json_text *json_text_adopt_new(struct buffer *take, struct json_error *error);
 
 /* `,"name":` alone; NULL when memory is short. */
 struct json_text *json_text_key_new(coord_slice name);

@@ -42,12 +42,13 @@ coord_document *coord_call_document(coord_call *call)
 {
     bool over =
         call->mode == CALL_COLLECT && call->ended; /* nothing comes any more, so that the memory may change hands */
+    struct buffer body = call->body;
 
     if (call->answer_tried)
         return call->answer;
     call->answer_tried = true;
-    call->answer = over ? document_adopt_new(call->body.data, call->body.size, NULL, NULL)
-                        : coord_document_parse_new(buffer_slice(&call->body), NULL, NULL);
+    call->answer =
+        over ? document_adopt_new(&body, NULL, NULL) : coord_document_parse_new(buffer_slice(&call->body), NULL, NULL);
     call->answer_has_body = over && call->answer;
     return call->answer;
 }

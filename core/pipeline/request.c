@@ -286,16 +286,14 @@ static void read_members(struct coord_request *request)
 bool request_open(struct coord_request *request)
 {
     const char *reason = "memory is short";
-    size_t offset = 0, size = 0;
+    size_t offset = 0;
 
-    request->received_memory = exchange_take_body(request->exchange, &size);
-    request->received = (coord_slice){request->received_memory, size};
-    request->bytes_in = size;
+    request->received_memory = exchange_take_body(request->exchange);
+    request->received = buffer_slice(&request->received_memory);
+    request->bytes_in = request->received.size;
     if (request->failure.class != ERROR_NONE)
         return false;
-    request->body = document_adopt_new(request->received_memory, size, &offset, &reason);
-    if (request->body)
-        request->received_memory = NULL; /* it has become the document's */
+    request->body = document_adopt_new(&request->received_memory, &offset, &reason);
     if (!request->body && reason == document_no_memory)
         request_fail(request, ERROR_INTERNAL, 500, NULL, "memory is short");
     else if (!request->body)
@@ -457,8 +455,7 @@ static void release(struct coord_request *request)
     coord_document_free(request->body);
     request->body = request->rendered = NULL;
     request_release_tokens(request);
-    free(request->received_memory);
-    request->received_memory = NULL;
+    buffer_release(&request->received_memory);
     while (work) {
         struct detached *next = work->next;
 

@@ -110,9 +110,9 @@ struct coord_request {
     struct metric_model *model_metrics; /* of this model */
     coord_slice model_label;            /* its label there */
     bool stream;
-    struct headers headers; /* the client's */
-    coord_slice received;   /* the body as received */
-    char *received_memory;  /* while no document has taken it over */
+    struct headers headers;        /* the client's */
+    coord_slice received;          /* the body as received */
+    struct buffer received_memory; /* while no document has taken it over */
     coord_document *body;
     struct trace_context trace;
     coord_slice tracestate;

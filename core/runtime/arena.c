@@ -1,22 +1,15 @@
-/*
- * See arena.h. Blocks are chained; a block's data follows its header. What arenas give back is kept for the thread's next
- * ones, up to a bound, so that requests that come and go do without malloc; not under AddressSanitizer, which then sees who
- * still uses it.
- */
+/* See arena.h. Blocks are chained; a block's data follows its header. */
 #include "arena.h"
 
-#include "runtime/fiber_checkers.h"
-#include "runtime/of_thread.h"
+#include "runtime/blocks.h"
 
-#include <pthread.h>
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Small blocks: what a stream leaves unused of its last one, it keeps for long. */
-enum { BLOCK_SIZE = 736, LARGE_SIZE = 65536, KEPT_BLOCKS = 128, LENT_LEAST = 256 };
+enum { BLOCK_SIZE = 736, LARGE_SIZE = 65536, LENT_LEAST = 256 };
 
 struct arena_block {
     struct arena_block *next;
@@ -26,55 +19,10 @@ struct arena_block {
     alignas(max_align_t) char data[];
 };
 
-/* ---- Blocks that the thread keeps ---- */
-
-struct kept {
-    struct arena_block *first; /* all of BLOCK_SIZE */
-    size_t count;
-    bool told; /* the thread's end frees them */
-};
-
-static OF_THREAD struct kept kept;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t end_key; /* only for its destructor */
-static bool have_key;
-
-static void end_of_thread(void *argument)
-{
-    struct kept *own = argument;
-
-    while (own->first) {
-        struct arena_block *next = own->first->next;
-
-        free(own->first);
-        own->first = next;
-    }
-    *own = (struct kept){0};
-}
-
-static void make_key(void) { have_key = pthread_key_create(&end_key, end_of_thread) == 0; }
-
-static bool may_keep(void)
-{
-    if (FIBER_ASAN || kept.count == KEPT_BLOCKS)
-        return false;
-    if (kept.told)
-        return true;
-    pthread_once(&once, make_key);
-    kept.told = have_key && pthread_setspecific(end_key, &kept) == 0;
-    return kept.told;
-}
-
 static struct arena_block *block_new(size_t size)
 {
-    struct arena_block *block = size == BLOCK_SIZE ? kept.first : NULL;
+    struct arena_block *block = block_take(sizeof *block + size);
 
-    if (block) {
-        kept.first = block->next;
-        kept.count--;
-    } else {
-        block = malloc(sizeof *block + size);
-    }
     if (!block)
         return NULL;
     *block = (struct arena_block){.size = size};
@@ -83,15 +31,8 @@ static struct arena_block *block_new(size_t size)
 
 static void block_free(struct arena_block *block)
 {
-    if (block->lent)
-        return;
-    if (block->size != BLOCK_SIZE || !may_keep()) {
-        free(block);
-        return;
-    }
-    block->next = kept.first;
-    kept.first = block;
-    kept.count++;
+    if (!block->lent)
+        block_give(block, sizeof *block + block->size);
 }
 
 /* ---- Allocations ---- */

@@ -2,8 +2,7 @@
  * Memory with one lifetime: many small allocations, freed in one go.
  *
  * Invariant: what the arena gave out stays where it is until arena_reset or arena_release. Allocations of 64 KiB and more
- * are separate. A reset arena keeps its first block; small blocks that are given back serve later arenas of the thread, up to
- * some 100 KiB of them until it ends, so that requests come and go without malloc (not under AddressSanitizer).
+ * are separate. A reset arena keeps its first block. Small blocks are those of blocks.h.
  * Thread: whoever owns it.
  */
 #ifndef RUNTIME_ARENA_H

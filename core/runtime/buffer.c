@@ -4,9 +4,10 @@
  */
 #include "buffer.h"
 
+#include "runtime/blocks.h"
+
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { STEP = 256 }; /* blocks are a multiple of it, or twice what was there */
 
@@ -34,7 +35,7 @@ bool buffer_reserve(struct buffer *buffer, size_t more)
         capacity = need | (STEP - 1);
     if (capacity > limit)
         capacity = limit;
-    data = realloc(buffer->data, capacity + 1);
+    data = block_enlarge(buffer->data, buffer->data ? buffer->capacity + 1 : 0, buffer->size, capacity + 1);
     if (!data)
         return false;
     buffer->data = data;
@@ -119,7 +120,7 @@ void buffer_release(struct buffer *buffer)
 {
     if (!buffer->data)
         return;
-    free(buffer->data);
+    block_give(buffer->data, buffer->capacity + 1);
     buffer->data = NULL;
     buffer->size = 0;
     buffer->capacity = 0;

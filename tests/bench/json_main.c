@@ -18,11 +18,12 @@ enum { ROUNDS = 25, MEGABYTE = 1000000, IDS = 1000000, ID_DIGITS = 9 };
 static void validate(coord_slice body)
 {
     struct json_error error;
-    struct json_text *text = json_text_adopt_new((char *)(uintptr_t)body.data, body.size, &error);
+    struct buffer memory = {.data = (char *)(uintptr_t)body.data, .size = body.size};
+    struct json_text *text = json_text_adopt_new(&memory, &error);
 
     if (!text)
         abort();
-    text->adopted = NULL; /* stays ours */
+    text->adopted = (struct buffer){0}; /* stays ours */
     json_text_unref(text);
 }
 

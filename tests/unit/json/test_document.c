@@ -620,30 +620,35 @@ static void picked_members_go_whether_edited_or_added(void **state)
 static void bytes_taken_over_stay_where_they_are_for_all_clones(void **state)
 {
     static const char text[] = " {\"a\":[1, 2],\"b\":1.0} ";
-    char *taken = strdup(text);
+    struct buffer taken = {0};
+    const char *place;
     coord_document *document, *clone;
     coord_slice json;
     const char *reason = NULL;
     size_t offset = 0;
 
     (void)state;
-    document = document_adopt_new(taken, strlen(taken), &offset, &reason);
+    assert_true(buffer_append_text(&taken, text));
+    place = taken.data;
+    document = document_adopt_new(&taken, &offset, &reason);
     assert_non_null(document);
+    assert_null(taken.data);
     clone = coord_document_clone_new(document);
     coord_document_free(document);
     assert_int_equal(coord_document_get(clone, "/b", &json), COORD_OK);
-    assert_ptr_equal(json.data, strstr(taken, "1.0"));
+    assert_ptr_equal(json.data, place + (strstr(text, "1.0") - text));
     assert_int_equal(coord_document_set(clone, "/a", coord_slice_of("3")), COORD_OK);
     assert_int_equal(coord_document_text(clone, &json), COORD_OK);
     assert_true(coord_slice_is(json, " {\"a\":3,\"b\":1.0} "));
     coord_document_free(clone);
 
-    taken = strdup("{\"a\":1,}");
-    assert_null(document_adopt_new(taken, strlen(taken), &offset, &reason));
+    assert_true(buffer_append_text(&taken, "{\"a\":1,}"));
+    assert_null(document_adopt_new(&taken, &offset, &reason));
+    assert_true(coord_slice_is(buffer_slice(&taken), "{\"a\":1,}"));
     assert_int_equal(offset, 7);
     assert_non_null(reason);
-    free(taken);
-    assert_null(document_adopt_new(NULL, 0, NULL, NULL));
+    buffer_release(&taken);
+    assert_null(document_adopt_new(&taken, NULL, NULL));
 }
 
 /* As token ids are: set once, and the same bytes in every leg. */

@@ -184,19 +184,20 @@ static void what_cannot_be_taken_over_stays_the_callers(void **state)
     (void)state;
     for (long allocations = 0;; allocations++) {
         const char *reason = NULL;
-        char *taken = strdup(text);
+        struct buffer taken = {0};
         coord_document *document;
 
-        assert_non_null(taken);
+        assert_true(buffer_append_text(&taken, text));
         left = allocations;
-        document = document_adopt_new(taken, strlen(taken), NULL, &reason);
+        document = document_adopt_new(&taken, NULL, &reason);
         left = -1;
         if (document) {
             coord_document_free(document);
             break;
         }
         assert_string_equal(reason, "memory is short");
-        free(taken);
+        assert_true(coord_slice_is(buffer_slice(&taken), text));
+        buffer_release(&taken);
         assert_true(allocations < 100);
     }
 }
