@@ -471,7 +471,7 @@ static void token_ids_outlive_the_answer_that_they_came_in(void **state)
 {
     char ids[8 * MANY_IDS],
         answers[3][sizeof ids + BEHIND_IDS + 64]; /* the kit's threads may still send the last one */
-    static const struct {
+    const struct {
         const char *name, *ids;
         int behind, shared;
     } rows[] = {
