@@ -469,8 +469,8 @@ static size_t write_ids(char *into, size_t room)
 /* A long list is not copied out of the answer; neither a short one nor one that is little of it keeps the answer alive. */
 static void token_ids_outlive_the_answer_that_they_came_in(void **state)
 {
-    char ids[8 * MANY_IDS],
-        answers[3][sizeof ids + BEHIND_IDS + 64]; /* the kit's threads may still send the last one */
+    static char ids[8 * MANY_IDS];
+    static char answers[3][sizeof ids + BEHIND_IDS + 64]; /* one each: the kit may still send the last one */
     const struct {
         const char *name, *ids;
         int behind, shared;
