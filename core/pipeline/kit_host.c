@@ -4,6 +4,7 @@
 #include "pipeline/lingering.h"
 #include "pipeline/loader.h"
 #include "pipeline/request.h"
+#include "runtime/blocks.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -251,7 +252,11 @@ bool coord_kit_host_step(coord_kit_host *host, size_t index, struct coord_kit_ru
 
 /* ---- What is refused, and what moved ---- */
 
-void coord_kit_host_refuse(bool (*refuses)(void)) { arena_set_refusal(refuses); }
+void coord_kit_host_refuse(bool (*refuses)(void))
+{
+    arena_set_refusal(refuses);
+    block_set_refusal(refuses);
+}
 
 void coord_kit_host_watch_slots(coord_kit_slot_fn *told, void *context) { request_watch_slots(told, context); }
 

@@ -5,7 +5,7 @@
 #include "runtime/of_thread.h"
 
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,11 +51,24 @@ static bool tell(void)
 /* Of the list; STEPS and more: there is none. */
 static inline size_t place_of(size_t size) { return (size - (size > 0)) / STEP; }
 
+static bool (*_Atomic refusal)(void);
+
+void block_set_refusal(bool (*refuses)(void)) { atomic_store(&refusal, refuses); }
+
+static inline bool refused(void)
+{
+    bool (*refuses)(void) = atomic_load_explicit(&refusal, memory_order_relaxed);
+
+    return refuses && refuses();
+}
+
 void *block_take(size_t size)
 {
     size_t place = place_of(size);
     struct free_block *block;
 
+    if (refused())
+        return NULL;
     if (FIBER_ASAN || place >= STEPS)
         return malloc(size);
     block = kept.first[place];
@@ -88,7 +101,7 @@ void *block_enlarge(void *block, size_t size, size_t used, size_t more)
     void *larger;
 
     if (FIBER_ASAN || (block && place_of(size) >= STEPS))
-        return realloc(block, more);
+        return refused() ? NULL : realloc(block, more);
     larger = block_take(more);
     if (!larger)
         return NULL;

@@ -9,6 +9,7 @@
 #ifndef RUNTIME_BLOCKS_H
 #define RUNTIME_BLOCKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* `size` bytes, with anything in them, aligned for any object. NULL: memory is short. */
@@ -19,5 +20,8 @@ void block_give(void *block, size_t size);
 
 /* As realloc: another one of `more` bytes in place of one of `size`, of which the first `used` are taken along. NULL: memory is short, and it stays. */
 void *block_enlarge(void *block, size_t size, size_t used, size_t more) __attribute__((warn_unused_result));
+
+/* For tests: from now on a block is refused when that says so, whether one is kept or not; NULL: none is. */
+void block_set_refusal(bool (*refuses)(void));
 
 #endif
