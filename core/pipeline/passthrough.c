@@ -75,6 +75,16 @@ static void begin(struct passthrough *self)
         exchange_end(self->visit->exchange);
 }
 
+/* Before an answer has begun. */
+static void run_short(struct passthrough *self)
+{
+    leg_cancel(self->leg);
+    self->leg = NULL;
+    self->status = 500;
+    front_answer_error(self->visit, self->status, NULL, NULL, "memory is short");
+    finish(self);
+}
+
 static void on_head(struct leg *leg, const struct leg_head *head)
 {
     struct passthrough *self = leg_owner(leg);
@@ -89,10 +99,7 @@ static void on_head(struct leg *leg, const struct leg_head *head)
     if (!client_headers(&borrowed, &head->headers, self->visit->id) ||
         !cors_allow(&borrowed, exchange_headers(self->visit->exchange), self->generation->settings) ||
         !headers_copy(&self->headers, &borrowed)) {
-        leg_cancel(leg);
-        self->leg = NULL;
-        front_answer_error(self->visit, 500, NULL, NULL, "memory is short");
-        finish(self);
+        run_short(self);
         return;
     }
     if (!self->uploads || self->upload_over)
@@ -111,10 +118,7 @@ static void on_data(struct leg *leg, coord_slice bytes)
         queued = exchange_write(self->visit->exchange, bytes);
     } else {
         if (!buffer_append_slice(&self->early, bytes)) {
-            leg_cancel(leg);
-            self->leg = NULL;
-            exchange_abort(self->visit->exchange);
-            finish(self);
+            run_short(self);
             return;
         }
         queued = self->early.size > EARLY_LIMIT ? settings->response.buffer_high : 0;
@@ -193,8 +197,12 @@ static size_t take_upload(struct passthrough *self, coord_slice piece)
     size_t room = self->upload.size < UPLOAD_ROOM ? UPLOAD_ROOM - self->upload.size : 0;
     size_t taken = piece.size < room ? piece.size : room;
 
-    if (forgets(self) || !buffer_append(&self->upload, piece.data, taken))
+    if (forgets(self))
         return piece.size;
+    if (!buffer_append(&self->upload, piece.data, taken)) { /* the worker must not take what it has for the whole */
+        run_short(self);
+        return piece.size;
+    }
     leg_upload_more(self->leg);
     return taken;
 }
