@@ -106,7 +106,7 @@ static size_t read_stream(struct carrier *carrier, char *room, size_t size)
         return 0;
     carrier->upload_more = false;
     filled = attempt->events.upload(attempt->leg, room, size);
-    if (!attempt->leg || filled == LEG_UPLOAD_ABORT)
+    if (!attempt->leg || filled == LEG_UPLOAD_ABORT || filled == LEG_UPLOAD_TORN)
         return break_upload(carrier);
     if (filled == LEG_UPLOAD_END)
         return declared >= 0 ? break_upload(carrier) : 0;

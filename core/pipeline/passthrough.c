@@ -23,6 +23,7 @@ struct passthrough {
     struct leg *leg;      /* running */
     struct buffer upload; /* from the client, not yet taken by the leg */
     bool uploads, upload_over;
+    bool torn; /* a part of it was thrown away */
     bool head_seen, begun, over, paused;
     int32_t status;
     int64_t length;
@@ -178,6 +179,8 @@ static size_t on_upload(struct leg *leg, char *room, size_t size)
     size_t taken = self->upload.size < size ? self->upload.size : size;
     bool was_full = self->upload.size >= UPLOAD_ROOM;
 
+    if (self->torn)
+        return LEG_UPLOAD_TORN;
     if (taken == 0)
         return self->upload_over ? LEG_UPLOAD_END : 0;
     memcpy(room, self->upload.data, taken);
@@ -192,13 +195,24 @@ static const struct leg_events EVENTS = {.head = on_head, .data = on_data, .end 
 /* The worker needs no more of the upload, or its answer cannot begin before the client has sent all (decision 67). */
 static bool forgets(const struct passthrough *self) { return !self->leg || (self->paused && !self->begun); }
 
+/* So many bytes are thrown away: what the worker has got is not the whole. */
+static void tear(struct passthrough *self, size_t size)
+{
+    if (self->torn || !self->leg || size == 0)
+        return;
+    self->torn = true;
+    leg_upload_more(self->leg);
+}
+
 static size_t take_upload(struct passthrough *self, coord_slice piece)
 {
     size_t room = self->upload.size < UPLOAD_ROOM ? UPLOAD_ROOM - self->upload.size : 0;
     size_t taken = piece.size < room ? piece.size : room;
 
-    if (forgets(self))
+    if (forgets(self)) {
+        tear(self, piece.size);
         return piece.size;
+    }
     if (!buffer_append(&self->upload, piece.data, taken)) { /* the worker must not take what it has for the whole */
         run_short(self);
         return piece.size;
