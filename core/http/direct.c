@@ -6,7 +6,8 @@
 
 enum {
     KEPT_ATTEMPTS = 128,
-    KEPT_BYTES = 16 * 1024 /* of each buffer of a free attempt */
+    KEPT_BYTES = 16 * 1024, /* of a free attempt's uploads */
+    KEPT_REST = 4 * 1024
 };
 
 /* The pool */
@@ -15,6 +16,7 @@ static void free_attempt(struct direct_attempt *direct)
 {
     answer_head_release(&direct->attempt.head);
     direct_reader_release(&direct->reader);
+    buffer_release(&direct->rest);
     buffer_release(&direct->head);
     buffer_release(&direct->out);
     free(direct);
@@ -50,6 +52,7 @@ static void recycle(struct direct_attempt *direct)
         free_attempt(direct);
     } else {
         direct_forget_head(direct);
+        buffer_clear(&direct->rest, KEPT_REST);
         buffer_clear(&direct->out, KEPT_BYTES);
         direct->next = pool->free;
         pool->free = direct;

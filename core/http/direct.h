@@ -32,8 +32,6 @@ struct direct_connection {
     struct direct_connection *newer, *older; /* of the idle ones; `older` also chains the spare ones */
     int64_t idle_since_ns;
     struct sockaddr_storage address;
-    struct buffer rest; /* what a paused leg has not taken yet, from `rest_at` on */
-    size_t rest_at;
     bool connecting;
 };
 
@@ -63,6 +61,8 @@ struct direct_attempt {
     struct direct_connection *connection;
     struct direct_attempt *next; /* in the pool */
     struct direct_reader reader;
+    struct buffer rest; /* what a paused leg has not taken, from `rest_at` on; whoever cancels may read on in it */
+    size_t rest_at;
     struct buffer head; /* of the request */
     size_t head_sent;
     size_t piece, offset; /* the next byte of the body's pieces */

@@ -1,6 +1,6 @@
 /*
  * See direct.h. Bytes are handed on from where they were received. What a paused leg has not taken is kept with the
- * connection, at most one receipt of it, since nothing is received while the leg is paused.
+ * attempt, at most one receipt of it, since nothing is received while the leg is paused.
  */
 #include "direct.h"
 
@@ -37,15 +37,13 @@ static enum direct_verdict whole(struct direct_attempt *direct, size_t left)
 
 static enum direct_verdict set_aside(struct direct_attempt *direct, coord_slice bytes)
 {
-    struct direct_connection *connection = direct->connection;
-
-    if (connection->rest.size > 0) { /* it is the rest that `bytes` is the end of */
-        connection->rest_at = connection->rest.size - bytes.size;
+    if (direct->rest.size > 0) { /* it is the rest that `bytes` is the end of */
+        direct->rest_at = direct->rest.size - bytes.size;
         return DIRECT_GOING;
     }
-    connection->rest_at = 0;
-    return buffer_append_slice(&connection->rest, bytes) ? DIRECT_GOING
-                                                         : direct_over(direct, LEG_INTERNAL, "out of memory");
+    direct->rest_at = 0;
+    return buffer_append_slice(&direct->rest, bytes) ? DIRECT_GOING
+                                                     : direct_over(direct, LEG_INTERNAL, "out of memory");
 }
 
 static enum direct_verdict take_bytes(struct direct_attempt *direct, coord_slice bytes)
@@ -78,15 +76,15 @@ static enum direct_verdict take_bytes(struct direct_attempt *direct, coord_slice
 
 enum direct_verdict direct_take_rest(struct direct_attempt *direct)
 {
-    struct buffer *rest = &direct->connection->rest;
-    size_t at = direct->connection->rest_at;
+    struct buffer *rest = &direct->rest;
+    size_t at = direct->rest_at;
     enum direct_verdict verdict;
 
     if (rest->size == 0)
         return DIRECT_GOING;
-    direct->connection->rest_at = rest->size; /* unless it is set aside again */
+    direct->rest_at = rest->size; /* unless it is set aside again */
     verdict = take_bytes(direct, (coord_slice){rest->data + at, rest->size - at});
-    if (verdict == DIRECT_GOING && direct->connection->rest_at == rest->size)
+    if (verdict == DIRECT_GOING && direct->rest_at == rest->size)
         buffer_clear(rest, SIZE_MAX);
     return verdict;
 }
@@ -110,7 +108,7 @@ enum direct_verdict direct_receive(struct direct_attempt *direct)
     char *room = direct->attempt.upstream->client->direct->room;
     ssize_t got;
 
-    if (direct->connection->rest.size > 0) /* resumed, but not told yet */
+    if (direct->rest.size > 0) /* resumed, but not told yet */
         return direct_take_rest(direct);
     got = recv(direct->connection->watch.fd, room, DIRECT_ROOM, 0);
     if (got > 0) {

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SPARE_CONNECTIONS = 256, KEPT_REST = 4 * 1024 };
+enum { SPARE_CONNECTIONS = 256 };
 
 static const uint32_t AT_REST = EPOLLIN | EPOLLRDHUP;
 static const uint32_t ENDED = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
@@ -44,23 +44,14 @@ static struct direct_connection *spare_or_new(struct direct_client *client)
     return connection;
 }
 
-static void free_connection(struct direct_connection *connection)
-{
-    buffer_release(&connection->rest);
-    free(connection);
-}
-
 /* Empties it for the next user. */
 static void put_aside(struct direct_client *client, struct direct_connection *connection)
 {
-    struct buffer rest = connection->rest;
-
     if (client->spare_count == SPARE_CONNECTIONS) {
-        free_connection(connection);
+        free(connection);
         return;
     }
-    buffer_clear(&rest, KEPT_REST);
-    *connection = (struct direct_connection){.rest = rest, .older = client->spare};
+    *connection = (struct direct_connection){.older = client->spare};
     client->spare = connection;
     client->spare_count++;
 }
@@ -81,7 +72,7 @@ void direct_connections_free(struct direct_client *client)
 
     while ((connection = client->spare)) {
         client->spare = connection->older;
-        free_connection(connection);
+        free(connection);
     }
 }
 
@@ -168,8 +159,6 @@ static bool watch_for(struct direct_connection *connection, uint32_t events)
 void direct_connection_keep(struct direct_connection *connection)
 {
     connection->attempt = NULL;
-    buffer_clear(&connection->rest, KEPT_REST);
-    connection->rest_at = 0;
     if (!watch_for(connection, AT_REST) || !link_idle(connection))
         direct_connection_close(connection);
 }

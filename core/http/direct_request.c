@@ -205,6 +205,9 @@ static enum direct_verdict next_part(struct direct_attempt *direct)
         return DIRECT_GONE;
     if (filled == LEG_UPLOAD_ABORT)
         return break_upload(direct);
+    direct->cut_short = filled == LEG_UPLOAD_TORN;
+    if (direct->cut_short)
+        return DIRECT_GOING;
     if (filled == LEG_UPLOAD_END)
         return end_upload(direct);
     assert(filled <= size);
@@ -243,7 +246,7 @@ static enum direct_verdict send_stream(struct direct_attempt *direct)
             verdict = next_part(direct);
         if (verdict != DIRECT_GOING)
             return verdict;
-        if (!send_out(direct))
+        if (direct->cut_short || !send_out(direct))
             return stop_sending(direct, true);
         attempt_uploading(&direct->attempt, direct->upload_held);
         if (!out_is_empty(direct) || direct->head_sent < direct->head.size)

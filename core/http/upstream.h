@@ -75,11 +75,14 @@ struct leg_events {
     void (*data)(struct leg *leg, coord_slice bytes);
     void (*end)(struct leg *leg, const struct leg_result *result);
     /* For a streamed upload (request.streamed): fills `room` and returns the number of bytes, 0: none now (leg_upload_more
-       later), LEG_UPLOAD_END, LEG_UPLOAD_ABORT. */
+       later), or one of the words below. */
     size_t (*upload)(struct leg *leg, char *room, size_t size);
 };
 #define LEG_UPLOAD_END ((size_t) - 1)
 #define LEG_UPLOAD_ABORT ((size_t) - 2)
+/* After the head only: no more comes, and the worker is not to take what it has for the whole. The answer goes on; over libcurl
+   only one of 300 and above, others end as after LEG_UPLOAD_ABORT. */
+#define LEG_UPLOAD_TORN ((size_t) - 3)
 
 struct leg_request {
     coord_slice method;

@@ -22,6 +22,7 @@ enum {
 struct curl_upstream {
     struct carrier *free;
     size_t free_count;
+    CURLSH *kept; /* its connections, which close with it; the library has no other way to close idle ones */
 };
 
 static struct carrier *carrier_of(struct attempt *attempt) { return OWNER_OF(attempt, struct carrier, attempt); }
@@ -106,7 +107,7 @@ static size_t read_stream(struct carrier *carrier, char *room, size_t size)
         return 0;
     carrier->upload_more = false;
     filled = attempt->events.upload(attempt->leg, room, size);
-    if (!attempt->leg || filled == LEG_UPLOAD_ABORT)
+    if (!attempt->leg || filled == LEG_UPLOAD_ABORT || filled == LEG_UPLOAD_TORN)
         return break_upload(carrier);
     if (filled == LEG_UPLOAD_END)
         return declared >= 0 ? break_upload(carrier) : 0;
@@ -205,13 +206,14 @@ static void configure_tls(CURL *easy, const struct upstream *upstream)
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, upstream->options.insecure_skip_verify ? 0L : 2L);
 }
 
-/* The first three are the ones that take memory. An empty proxy still has the library look for exceptions to it. */
+/* The first ones are those that can fail. An empty proxy still has the library look for exceptions to it. */
 static bool configure(struct carrier *carrier, const struct upstream *upstream)
 {
+    const struct curl_upstream *pool = upstream->transport_state;
     CURL *easy = carrier->easy;
 
-    if (curl_easy_setopt(easy, CURLOPT_URL, upstream->origin) || curl_easy_setopt(easy, CURLOPT_PROXY, "") ||
-        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*"))
+    if (curl_easy_setopt(easy, CURLOPT_SHARE, pool->kept) || curl_easy_setopt(easy, CURLOPT_URL, upstream->origin) ||
+        curl_easy_setopt(easy, CURLOPT_PROXY, "") || curl_easy_setopt(easy, CURLOPT_NOPROXY, "*"))
         return false;
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -461,10 +463,19 @@ static void close_client(struct client *client) { curl_client_free(curl_of(clien
 
 static bool open_upstream(struct upstream *upstream)
 {
-    upstream->transport_state = calloc(1, sizeof(struct curl_upstream));
-    if (upstream->transport_state)
-        curl_client_allow_idle(curl_of(upstream->client), (long)upstream->options.max_idle_connections);
-    return upstream->transport_state;
+    struct curl_upstream *pool = calloc(1, sizeof *pool);
+
+    if (!pool)
+        return false;
+    pool->kept = curl_share_init();
+    if (!pool->kept || curl_share_setopt(pool->kept, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT) != CURLSHE_OK) {
+        curl_share_cleanup(pool->kept);
+        free(pool);
+        return false;
+    }
+    upstream->transport_state = pool;
+    curl_client_allow_idle(curl_of(upstream->client), (long)upstream->options.max_idle_connections);
+    return true;
 }
 
 static void close_upstream(struct upstream *upstream)
@@ -476,6 +487,7 @@ static void close_upstream(struct upstream *upstream)
         pool->free = carrier->next;
         carrier_free(carrier);
     }
+    curl_share_cleanup(pool->kept);
     free(pool);
     curl_client_allow_idle(curl_of(upstream->client), -(long)upstream->options.max_idle_connections);
 }

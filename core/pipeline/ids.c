@@ -52,7 +52,7 @@ coord_slice id_of_request(const struct headers *headers, struct arena *arena, si
     if (rejected)
         *rejected = 0;
     if (field && headers_count(headers, field->name) == 1 && usable(field->value))
-        return field->value;
+        return arena_copy(arena, field->value); /* the head goes before the exchange, once an answer is out */
     if (field && rejected)
         *rejected = field->value.size;
     id_fresh(fresh);

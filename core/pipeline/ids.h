@@ -13,7 +13,7 @@ enum { ID_SIZE = 36 };
 /* A fresh version 4 UUID in lower case, NUL-terminated. */
 void id_fresh(char out[ID_SIZE + 1]);
 
-/* The client's x-request-id if there is exactly one of [A-Za-z0-9-]{1,128}, else a fresh one from the arena. `*rejected` (may be NULL): the size of one that was refused, else 0. Empty: memory is short. */
+/* The client's x-request-id if there is exactly one of [A-Za-z0-9-]{1,128}, else a fresh one; in the arena. `*rejected` (may be NULL): the size of one that was refused, else 0. Empty: memory is short. */
 coord_slice id_of_request(const struct headers *headers, struct arena *arena, size_t *rejected);
 
 #endif

@@ -23,6 +23,7 @@ struct passthrough {
     struct leg *leg;      /* running */
     struct buffer upload; /* from the client, not yet taken by the leg */
     bool uploads, upload_over;
+    bool torn; /* a part of it was thrown away */
     bool head_seen, begun, over, paused;
     int32_t status;
     int64_t length;
@@ -75,6 +76,16 @@ static void begin(struct passthrough *self)
         exchange_end(self->visit->exchange);
 }
 
+/* Before an answer has begun. */
+static void run_short(struct passthrough *self)
+{
+    leg_cancel(self->leg);
+    self->leg = NULL;
+    self->status = 500;
+    front_answer_error(self->visit, self->status, NULL, NULL, "memory is short");
+    finish(self);
+}
+
 static void on_head(struct leg *leg, const struct leg_head *head)
 {
     struct passthrough *self = leg_owner(leg);
@@ -89,10 +100,7 @@ static void on_head(struct leg *leg, const struct leg_head *head)
     if (!client_headers(&borrowed, &head->headers, self->visit->id) ||
         !cors_allow(&borrowed, exchange_headers(self->visit->exchange), self->generation->settings) ||
         !headers_copy(&self->headers, &borrowed)) {
-        leg_cancel(leg);
-        self->leg = NULL;
-        front_answer_error(self->visit, 500, NULL, NULL, "memory is short");
-        finish(self);
+        run_short(self);
         return;
     }
     if (!self->uploads || self->upload_over)
@@ -111,10 +119,7 @@ static void on_data(struct leg *leg, coord_slice bytes)
         queued = exchange_write(self->visit->exchange, bytes);
     } else {
         if (!buffer_append_slice(&self->early, bytes)) {
-            leg_cancel(leg);
-            self->leg = NULL;
-            exchange_abort(self->visit->exchange);
-            finish(self);
+            run_short(self);
             return;
         }
         queued = self->early.size > EARLY_LIMIT ? settings->response.buffer_high : 0;
@@ -174,6 +179,8 @@ static size_t on_upload(struct leg *leg, char *room, size_t size)
     size_t taken = self->upload.size < size ? self->upload.size : size;
     bool was_full = self->upload.size >= UPLOAD_ROOM;
 
+    if (self->torn)
+        return LEG_UPLOAD_TORN;
     if (taken == 0)
         return self->upload_over ? LEG_UPLOAD_END : 0;
     memcpy(room, self->upload.data, taken);
@@ -188,13 +195,28 @@ static const struct leg_events EVENTS = {.head = on_head, .data = on_data, .end 
 /* The worker needs no more of the upload, or its answer cannot begin before the client has sent all (decision 67). */
 static bool forgets(const struct passthrough *self) { return !self->leg || (self->paused && !self->begun); }
 
+/* So many bytes are thrown away: what the worker has got is not the whole. */
+static void tear(struct passthrough *self, size_t size)
+{
+    if (self->torn || !self->leg || size == 0)
+        return;
+    self->torn = true;
+    leg_upload_more(self->leg);
+}
+
 static size_t take_upload(struct passthrough *self, coord_slice piece)
 {
     size_t room = self->upload.size < UPLOAD_ROOM ? UPLOAD_ROOM - self->upload.size : 0;
     size_t taken = piece.size < room ? piece.size : room;
 
-    if (forgets(self) || !buffer_append(&self->upload, piece.data, taken))
+    if (forgets(self)) {
+        tear(self, piece.size);
         return piece.size;
+    }
+    if (!buffer_append(&self->upload, piece.data, taken)) { /* the worker must not take what it has for the whole */
+        run_short(self);
+        return piece.size;
+    }
     leg_upload_more(self->leg);
     return taken;
 }

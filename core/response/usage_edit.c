@@ -155,11 +155,14 @@ static void edit_end(coord_writer *writer)
     coord_writer_pass_end(writer);
 }
 
-/* A whole event is the client's, whatever became of the worker after it. */
+/* A whole event is the client's, whatever became of the worker after it; also one that waits for a LF behind its last CR. */
 static void edit_abort(coord_writer *writer)
 {
     struct editor *self = coord_writer_state(writer);
+    coord_sse_event event = {.size = sizeof event};
 
+    while (self->sse && coord_sse_at_boundary(self->sse) && coord_sse_last(self->sse, &event) == COORD_OK)
+        pass_event(self, writer, &event);
     last_event_pass(&self->last, (coord_slice){NULL, 0});
 }
 

@@ -360,6 +360,7 @@ coord_kit_client *coord_kit_send(coord_kit *kit, const coord_kit_request *reques
 {
     const char *method = request->method ? request->method : "POST";
     coord_kit_client *client = calloc(1, sizeof *client);
+    bool chunked = kit_wire_has_field(request->headers, "Transfer-Encoding");
     struct text out = {0};
     bool sent;
 
@@ -374,12 +375,18 @@ coord_kit_client *coord_kit_send(coord_kit *kit, const coord_kit_request *reques
     kit_text_append(&out, method, strlen(method));
     kit_text_append(&out, " ", 1);
     kit_text_append(&out, request->target, strlen(request->target));
-    kit_text_format(&out, " HTTP/1.1\r\nHost: coordinator.kit\r\nContent-Length: %zu\r\n", request->body.size);
+    kit_text_format(&out, " HTTP/1.1\r\nHost: coordinator.kit\r\n");
+    if (!chunked)
+        kit_text_format(&out, "Content-Length: %zu\r\n", request->body.size);
     if (!kit_wire_has_field(request->headers, "Content-Type"))
         kit_text_format(&out, "Content-Type: application/json\r\n");
     kit_wire_fields(&out, request->headers);
     kit_text_append(&out, "\r\n", 2);
+    if (chunked && request->body.size > 0)
+        kit_text_format(&out, "%zx\r\n", request->body.size);
     kit_text_append(&out, request->body.data, request->body.size);
+    if (chunked)
+        kit_text_format(&out, request->body.size > 0 ? "\r\n0\r\n\r\n" : "0\r\n\r\n");
     sent = client->wire.fd >= 0 && kit_wire_send(client->wire.fd, text_slice(&out));
     free(out.data);
     return sent ? client : NULL;

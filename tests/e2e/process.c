@@ -43,13 +43,21 @@ static bool is_replaced(const char *variable, const char *const *additions)
     return false;
 }
 
-/* Ours without COORDINATOR_… and what is added, since of two of one name a reader may take either. */
+/* Of ours that are the coordinator's only the transport, so that all of these tests can run over each. */
+static bool stays(const char *variable)
+{
+    static const char transport[] = "COORDINATOR_GATEWAY_TRANSPORT=";
+
+    return strncmp(variable, "COORDINATOR_", 12) != 0 || strncmp(variable, transport, sizeof transport - 1) == 0;
+}
+
+/* What of ours stays and what is added, since of two of one name a reader may take either. */
 static void make_environment(const char **made, const char *const *additions, char *plugin_path, size_t size)
 {
     size_t count = 0;
 
     for (char **at = environ; *at && count < MAX_ENVIRONMENT - 32; at++)
-        if (strncmp(*at, "COORDINATOR_", 12) != 0 && !is_replaced(*at, additions))
+        if (stays(*at) && !is_replaced(*at, additions))
             made[count++] = *at;
     snprintf(plugin_path, size, "COORDINATOR_PLUGIN_PATH=%s", plugin_folder());
     made[count++] = plugin_path;

@@ -1,7 +1,10 @@
 /* Every path that is no API of ours goes to the gateway as it is, streamed both ways. */
 #include "harness.h"
 
+#include <poll.h>
+#include <stdatomic.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 static void every_method_target_and_body_passes(void **state)
 {
@@ -246,6 +249,58 @@ static void an_early_answer_to_an_upload_reaches_the_client(void **state)
     free(body);
 }
 
+static char taken[2 * UPLOAD];
+static atomic_int torn_uploads; /* that were ended as if they were whole */
+
+/* It reads on when all of its answer is out. */
+static void answer_large_and_read(struct stage *stage)
+{
+    struct pollfd waited = {.fd = stage->fd, .events = POLLIN};
+    size_t size = 0;
+    ssize_t got;
+
+    stage_say(stage, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", sizeof early_body);
+    stage_send(stage, early_body, sizeof early_body);
+    while (size < sizeof taken && poll(&waited, 1, 500) == 1 &&
+           (got = recv(stage->fd, taken + size, sizeof taken - size, 0)) > 0)
+        size += (size_t)got;
+    torn_uploads += size >= 5 && size < UPLOAD && memcmp(taken + size - 5, "0\r\n\r\n", 5) == 0;
+    stage->hang_up = true;
+}
+
+/* What of the upload has no place while such an answer waits is thrown away: the worker must not take the rest for the whole. */
+static void an_upload_that_a_large_early_answer_has_torn_is_not_ended(void **state)
+{
+    static const char *const framings[] = {"Transfer-Encoding: chunked", "Content-Length: 8388608"};
+
+    (void)state;
+    for (size_t f = 0; f < 2; f++) {
+        struct scripted *worker =
+            scripted_start(&(struct scripted_options){.other = answer_large_and_read, .before_body = true});
+        char *body = calloc(1, UPLOAD);
+        struct client *client;
+
+        assert_non_null(body);
+        memset(early_body, 'e', sizeof early_body);
+        torn_uploads = 0;
+        deploy(&(struct plan){.no_sim = true, .gateway_port = scripted_port(worker)});
+        client = client_open(deployed.port);
+        client_say(client, "POST /x HTTP/1.1\r\nHost: c\r\n%s\r\n\r\n%s", framings[f], f == 0 ? "800000\r\n" : "");
+        assert_true(client_send(client, body, UPLOAD / 2));
+        pause_ms(50); /* meanwhile the answer comes */
+        assert_true(client_send(client, body + UPLOAD / 2, UPLOAD / 2));
+        if (f == 0)
+            client_say(client, "\r\n0\r\n\r\n");
+        assert_true(client_read(client, PATIENCE_MS)); /* over libcurl the answer is given up */
+        if (client->answer.status == 200)
+            assert_same_bytes(text_span(&client->answer.body), ((struct span){early_body, sizeof early_body}));
+        else
+            assert_int_equal(client->answer.status, 500);
+        assert_int_equal(torn_uploads, 0);
+        free(body);
+    }
+}
+
 /* A worker that says 200 at once and reads on: its answer tells what it got. */
 static void head_first(struct stage *stage)
 {
@@ -309,6 +364,7 @@ int main(void)
         TEST(an_upload_is_streamed_and_held_back_by_a_slow_worker),
         TEST(a_chunked_upload_arrives_whole),
         TEST(an_early_answer_to_an_upload_reaches_the_client),
+        TEST(an_upload_that_a_large_early_answer_has_torn_is_not_ended),
         TEST(a_worker_may_begin_its_answer_before_it_has_the_whole_upload),
         TEST(a_broken_answer_is_cut_for_the_client_too),
     };

@@ -150,7 +150,7 @@ typedef struct coord_kit_request {
     const char *target; /* with query */
     const char *const *
         headers; /* name, value, …, NULL, beside Host, Content-Length and, unless it is here, Content-Type: application/json */
-    coord_slice body;
+    coord_slice body;  /* in one chunk, and without Content-Length, where `headers` has Transfer-Encoding */
     bool reads_little; /* takes so little that the coordinator soon sees a slow client */
 } coord_kit_request;
 

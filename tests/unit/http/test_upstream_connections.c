@@ -235,9 +235,30 @@ static void idle_connections_are_kept_up_to_the_limit_while_more_are_busy(void *
     stop_peer(peer);
 }
 
+/* As a reload does with a gateway that is no longer named. */
+static void a_closed_upstream_takes_its_idle_connections_along_and_no_others(void **state)
+{
+    struct world *world = *state;
+    struct peer *closed = peer_start(serve_one_connection, NULL), *other = peer_start(serve_one_connection, NULL);
+    struct upstream *upstreams[2] = {open_peer(world, closed), open_peer(world, other)};
+
+    run_leg(world, upstreams[0], false, false);
+    run_leg(world, upstreams[1], false, false);
+    assert_int_equal(client_connections(world->client), 2);
+    upstream_close(upstreams[0]);
+    TURN_UNTIL(world, closed->eof_ns);
+    assert_int_equal(client_connections(world->client), 1);
+    run_leg(world, upstreams[1], false, true);
+    upstream_close(upstreams[1]);
+    close_client(state);
+    peer_free(closed);
+    peer_free(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        UPSTREAM_TEST(a_closed_upstream_takes_its_idle_connections_along_and_no_others),
         UPSTREAM_TEST(a_request_is_never_sent_twice),
         UPSTREAM_TEST(a_fresh_leg_uses_no_kept_connection),
         UPSTREAM_TEST(a_connection_that_was_idle_for_too_long_is_not_used_again),

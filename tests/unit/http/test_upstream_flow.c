@@ -288,6 +288,41 @@ static void a_leg_may_be_cancelled_in_its_own_events(void **state)
     }
 }
 
+static void pause_then_cancel(struct probe *probe)
+{
+    if (probe->datas == 1)
+        leg_pause(probe->leg);
+    else
+        probe_cancel(probe);
+}
+
+/* A writer may end the answer in the midst of a piece, and others go on reading that piece. */
+static void bytes_that_a_pause_kept_outlive_a_cancel_in_their_own_event(void **state)
+{
+    enum { SIZE = 20000 };
+    struct world *world = *state;
+    char *data = pattern_new(SIZE), *answer = malloc(SIZE + 100);
+    struct leg_request request = get("/");
+    struct probe probe = {.on_data = pause_then_cancel};
+    struct peer *peer;
+
+    snprintf(answer, SIZE + 100, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n%x\r\n%s\r\n", SIZE,
+             data);
+    peer = peer_start(answer_and_await_eof, answer);
+    probe_start(&probe, world, open_peer(world, peer), &request);
+    TURN_UNTIL(world, probe.datas);
+    turn_for(world, 20);
+    assert_int_equal(probe.datas, 1);
+    probe_resume(&probe);
+    TURN_UNTIL(world, !probe.memory);
+    TURN_UNTIL(world, peer->eof_ns);
+    assert_int_equal(client_connections(world->client), 0);
+    probe_clear(&probe);
+    peer_free(peer);
+    free(answer);
+    free(data);
+}
+
 static void a_leg_may_be_cancelled_in_the_events_of_another(void **state)
 {
     struct world *world = *state;
@@ -386,6 +421,7 @@ int main(void)
         UPSTREAM_TEST(a_cancelled_leg_is_silent_and_its_peer_sees_the_end_at_once),
         UPSTREAM_TEST(a_leg_that_was_only_started_can_be_cancelled),
         UPSTREAM_TEST(a_leg_may_be_cancelled_in_its_own_events),
+        UPSTREAM_TEST(bytes_that_a_pause_kept_outlive_a_cancel_in_their_own_event),
         UPSTREAM_TEST(a_leg_may_be_cancelled_in_the_events_of_another),
         UPSTREAM_TEST(a_leg_may_be_started_in_the_events_of_another),
         UPSTREAM_TEST(many_legs_are_cancelled_and_ended_at_random_without_harm),

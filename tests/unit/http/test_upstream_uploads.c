@@ -261,6 +261,70 @@ static void an_early_answer_to_an_unfinished_upload_is_an_answer(void **state)
     }
 }
 
+static size_t upload_torn(struct probe *probe, char *room, size_t size)
+{
+    assert_true(size >= 2);
+    if (probe->uploads == 1)
+        memcpy(room, "ab", 2);
+    return probe->uploads == 1 ? 2 : probe->heads ? LEG_UPLOAD_TORN : 0;
+}
+
+/* Has the end of its answer wait until the upload is torn. */
+static void answer_by_halves(struct peer *peer)
+{
+    if (!peer_accept(peer))
+        return;
+    do {
+        if (!peer_receive(peer))
+            return;
+        peer->log[peer->logged] = 0;
+    } while (!strstr(peer->log, "ab"));
+    peer_send(peer, peer->text);
+    peer_await_stage(peer, 1);
+    peer_send(peer, "cd");
+    peer_await_eof(peer);
+}
+
+static void a_torn_upload_ends_without_its_end_and_the_answer_goes_on(void **state)
+{
+    static const struct {
+        const char *name, *answer;
+        int64_t length; /* of the upload */
+        enum leg_outcome over_libcurl;
+    } rows[] = {
+        {"a refusal of chunks", "HTTP/1.1 413 X\r\nContent-Length: 4\r\n\r\nab", -1, LEG_COMPLETE},
+        {"a refusal of a length", "HTTP/1.1 413 X\r\nContent-Length: 4\r\n\r\nab", 9, LEG_COMPLETE},
+        {"an answer to chunks", "HTTP/1.1 200 X\r\nContent-Length: 4\r\n\r\nab", -1, LEG_INTERNAL},
+        {"an answer to a length", "HTTP/1.1 200 X\r\nContent-Length: 4\r\n\r\nab", 9, LEG_INTERNAL},
+    };
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        enum leg_outcome outcome = transport == UPSTREAM_CURL ? rows[r].over_libcurl : LEG_COMPLETE;
+        struct peer *peer = peer_start(answer_by_halves, rows[r].answer);
+        struct upstream *upstream = open_peer(*state, peer);
+        struct leg_request request = {.method = COORD_SLICE("PUT"), .target = COORD_SLICE("/"), .streamed = true};
+        struct probe probe = {.on_upload = upload_torn};
+
+        print_message("  %s\n", rows[r].name);
+        request.stream_length = rows[r].length;
+        probe_start(&probe, *state, upstream, &request);
+        TURN_UNTIL((struct world *)*state, probe.heads);
+        leg_upload_more(probe.leg);
+        turn_for(*state, 20);
+        peer->stage = 1;
+        finish(&probe);
+        assert_int_equal(probe.result.outcome, outcome);
+        if (outcome == LEG_COMPLETE)
+            assert_body(&probe, "abcd");
+        peer_join(peer);
+        peer->log[peer->logged] = 0;
+        assert_null(strstr(peer->log, "0\r\n\r\n"));
+        upstream_close(upstream);
+        probe_clear(&probe);
+        peer_free(peer);
+    }
+}
+
 /* Over direct only: libcurl does not tell. */
 static void the_head_tells_that_the_body_is_out(void **state)
 {
@@ -291,6 +355,7 @@ int main(void)
         UPSTREAM_TEST(a_broken_off_upload_ends_the_leg_and_the_connection),
         UPSTREAM_TEST(a_leg_may_be_cancelled_from_its_upload),
         UPSTREAM_TEST(an_early_answer_to_an_unfinished_upload_is_an_answer),
+        UPSTREAM_TEST(a_torn_upload_ends_without_its_end_and_the_answer_goes_on),
     };
     const struct CMUnitTest direct_tests[] = {UPSTREAM_TEST(the_head_tells_that_the_body_is_out)};
     int failed = cmocka_run_group_tests_name("direct", tests, over_direct, NULL);

@@ -115,6 +115,7 @@ static void head_came(struct leg *leg, const struct leg_head *head)
 static void data_came(struct leg *leg, coord_slice bytes)
 {
     struct probe *probe = leg_owner(leg);
+    size_t before = probe->body.size;
 
     assert_false(probe->inside);
     assert_true(probe->heads == 1 && probe->ends == 0);
@@ -124,6 +125,7 @@ static void data_came(struct leg *leg, coord_slice bytes)
     assert_true(buffer_append_slice(&probe->body, bytes));
     if (probe->on_data)
         probe->on_data(probe);
+    assert_true(memcmp(bytes.data, probe->body.data + before, bytes.size) == 0); /* whatever was done meanwhile */
 }
 
 static void end_came(struct leg *leg, const struct leg_result *result)

@@ -76,6 +76,21 @@ static void a_clients_id_is_kept_when_it_may_be_used(void **state)
     }
 }
 
+/* An exchange whose answer is out goes on without its connection, and the library's memory with it. */
+static void a_clients_id_outlives_the_head_that_it_came_in(void **state)
+{
+    char head[] = "client-id";
+    struct headers headers;
+    coord_slice id;
+
+    (void)state;
+    headers_init(&headers, &arena);
+    assert_true(headers_add_borrowed(&headers, coord_slice_of("x-request-id"), coord_slice_of(head)));
+    id = id_of_request(&headers, &arena, NULL);
+    memset(head, '?', sizeof head - 1);
+    assert_true(coord_slice_is(id, "client-id"));
+}
+
 static void an_id_that_may_not_be_used_is_replaced_and_its_size_told(void **state)
 {
     static char longer[130];
@@ -107,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fresh_ids_are_uuids_and_never_repeat),
         cmocka_unit_test(a_clients_id_is_kept_when_it_may_be_used),
+        cmocka_unit_test(a_clients_id_outlives_the_head_that_it_came_in),
         cmocka_unit_test(an_id_that_may_not_be_used_is_replaced_and_its_size_told),
     };
 

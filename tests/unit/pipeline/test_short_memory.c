@@ -192,23 +192,36 @@ static int teardown(void **state)
 struct kind {
     const char *name, *target;
     const char *body;
-    bool stream;
+    bool stream, chunked, verbatim; /* verbatim: the worker gets the very body, or nobody learns of success */
 };
 
 static const struct kind KINDS[] = {
     {"chat", "/v1/chat/completions", "{\"model\":\"m\",\"messages\":[],\"kv_transfer_params\":{},\"a\\u0062\":1}",
-     false},
-    {"a chat stream", "/v1/chat/completions", "{\"model\":\"m\",\"messages\":[],\"stream\":true}", true},
-    {"passthrough", "/elsewhere", "{}", false},
+     false, false, false},
+    {"a chat stream", "/v1/chat/completions", "{\"model\":\"m\",\"messages\":[],\"stream\":true}", true, false, false},
+    {"passthrough", "/elsewhere", "{}", false, false, true},
+    {"passthrough in chunks", "/elsewhere", "{}", false, true, true},
 };
+
+/* A chunked body with a gap would be whole for the worker. */
+static void assert_worker_got(const struct kind *kind)
+{
+    const coord_kit_message *leg = coord_kit_leg(kit, NULL, coord_kit_leg_count(kit, NULL) - 1);
+
+    if (!leg || !coord_slice_is(leg->body, kind->body))
+        fail_msg("%s: the worker got another body", kind->name);
+}
 
 /* True: whole. It fails when neither an answer nor an end came. */
 static bool ask(const struct kind *kind, int32_t *status)
 {
-    static const char *const stream[] = {"x-stream", "1", NULL};
+    static const char *const stream[] = {"x-stream", "1", NULL}, *const chunks[] = {"Transfer-Encoding", "chunked",
+                                                                                    NULL};
     int64_t began = now_ns();
     coord_kit_client *client = coord_kit_send(kit, &(coord_kit_request){.target = kind->target,
-                                                                        .headers = kind->stream ? stream : NULL,
+                                                                        .headers = kind->stream    ? stream
+                                                                                   : kind->chunked ? chunks
+                                                                                                   : NULL,
                                                                         .body = coord_slice_of(kind->body)});
     bool whole = client && coord_kit_read(client, COORD_KIT_ALL);
 
@@ -217,6 +230,8 @@ static bool ask(const struct kind *kind, int32_t *status)
         fail_msg("%s: neither an answer nor an end", kind->name);
     if (client)
         coord_kit_leave(client);
+    if (*status == 200 && kind->verbatim)
+        assert_worker_got(kind);
     return whole;
 }
 
@@ -259,7 +274,8 @@ static void a_request_without_memory_is_answered_or_cut(void **state)
 static void a_first_request_without_memory_is_answered_or_cut(void **state)
 {
     for (size_t k = 0; k < sizeof KINDS / sizeof *KINDS; k++) {
-        static const struct kind refused = {"a request that is refused", "/v1/chat/completions", "{", false};
+        static const struct kind refused = {
+            "a request that is refused", "/v1/chat/completions", "{", false, false, false};
         long allocations = 0, before;
         int32_t status;
 

@@ -430,6 +430,31 @@ static void the_last_event_is_not_lost_with_its_worker(void **state)
     assert_int_equal(fixture.aborts, 1);
 }
 
+/* It is whole, though a LF might still come. */
+static void an_event_that_waits_for_half_a_line_end_is_not_lost_with_its_worker(void **state)
+{
+    static const struct {
+        const char *name;
+        coord_slice sent, want;
+    } rows[] = {
+        {"lone CRs", COORD_SLICE(PART("a") "\r\r" DONE "\r\r"), COORD_SLICE(PART("a") "\r\r" DONE "\r\r")},
+        {"CR LF CR", COORD_SLICE(PART("a") "\r\n\r"), COORD_SLICE(PART("a") "\r\n\r")},
+        {"the last one", COORD_SLICE(LAST "\r\r"), COORD_SLICE(LAST "\r\r")},
+        {"the frame", COORD_SLICE(PART("a") "\r\rdata: " FRAME("31") "\r\r"), COORD_SLICE(PART("a") "\r\r")},
+        {"no whole one", COORD_SLICE(PART("a") "\r\r" DONE "\r"), COORD_SLICE(PART("a") "\r\r")},
+    };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        print_message("  %s\n", rows[r].name);
+        begin(CHAT, EVENTS, NONE, true);
+        head();
+        fixture_feed(&fixture, rows[r].sent.data, rows[r].sent.size);
+        chain_abort(&fixture.request.chain);
+        assert_got(rows[r].want);
+    }
+}
+
 static void release_fixture(struct task *task)
 {
     (void)task;
@@ -829,6 +854,7 @@ int main(void)
         TEST(the_event_that_ends_the_last_choice_waits_for_the_next),
         TEST(other_last_events_do_not_wait),
         TEST(the_last_event_is_not_lost_with_its_worker),
+        TEST(an_event_that_waits_for_half_a_line_end_is_not_lost_with_its_worker),
         TEST(the_last_event_waits_for_a_short_time_only),
         TEST(the_observer_holds_nothing_back),
         TEST(the_editor_holds_only_what_is_not_whole),
