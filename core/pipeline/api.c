@@ -25,7 +25,7 @@ static const struct api APIS[] = {
 
 static const struct api NONE = {0, "", "unknown", "unknown", SHAPE_OPENAI, NULL, NULL};
 
-/* decisions.md, "Answers of ours". */
+/* The table of docs/api.md, "Errors"; the code is the one of a status whose failure names no other. */
 static const struct {
     int32_t status;
     const char *openai;

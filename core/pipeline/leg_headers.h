@@ -1,7 +1,7 @@
 /*
  * Header fields between client and workers: what a leg carries of the client's, and what the client gets of an answer's.
  *
- * Tables, because who may see what is a matter of policy (decisions 5, 11, 37, 40–43). Thread: [reactor].
+ * Tables, because who may see what is a matter of policy (decisions 5, 11, 37, 40, 42). Thread: [reactor].
  */
 #ifndef PIPELINE_LEG_HEADERS_H
 #define PIPELINE_LEG_HEADERS_H

@@ -193,14 +193,14 @@ static coord_slice times_of_legs(const struct coord_request *request, char *room
 
 static const char *outcome_of(const struct coord_request *request)
 {
-    if (request->cancelled == CANCEL_CLIENT_GONE)
-        return "client_gone";
     if (request->cancelled == CANCEL_CLIENT_SLOW)
         return "client_slow";
     if (request->cancelled == CANCEL_STOPPING)
         return "stopped";
-    if (request->answer_aborted)
+    if (request->answer_aborted) /* the exchange then ended as if the client had gone */
         return "broken";
+    if (request->cancelled == CANCEL_CLIENT_GONE)
+        return "client_gone";
     return request->complete ? "complete" : "cut";
 }
 

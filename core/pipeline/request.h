@@ -152,7 +152,7 @@ struct coord_request {
     struct tail worker_tail;   /* what the worker sent last, before any writer */
     struct stream_watch watch; /* whether it told of an error inside of a 200 stream */
     int32_t answer_status;
-    bool answer_aborted;
+    bool answer_aborted;         /* it broke off while the client was there */
     struct coord_call *relaying; /* the call whose answer goes to the client; paused and resumed with it */
     void (*drained)(struct coord_request *request);
     int64_t first_byte_ns, last_data_ns;

@@ -138,9 +138,9 @@ static void sink_abort(void *context)
     if (request->answer_over || !request->answer_begun)
         return;
     request->answer_over = true;
-    request->answer_aborted = true;
     if (!request->exchange)
         return;
+    request->answer_aborted = !request->cancelled;
     if (request->answer_events && request->failure.class != ERROR_NONE &&
         request->generation->settings->response.stream_error_event && tail_at_boundary(&request->answer_tail) &&
         tail_at_boundary(&request->worker_tail) && api_error_event(request->api, &error, &event)) {

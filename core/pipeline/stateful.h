@@ -1,5 +1,5 @@
 /*
- * Members of a Responses request that need state which no replica keeps: refused before any step runs (reference service 1.7).
+ * Members of a Responses request that need state which no replica keeps: refused before any step runs (decision 7).
  *
  * Thread: [reactor].
  */

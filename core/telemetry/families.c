@@ -1,4 +1,4 @@
-/* See families.h. Names, labels and buckets are those of the Go coordinator (reference usage 5.3) and decision 4. */
+/* See families.h. Names, labels and buckets: docs/metrics.md; those that the Go coordinator has are its own (decision 4). */
 #include "telemetry/families.h"
 
 enum { MAX_LABELS = 2 };

@@ -1,5 +1,5 @@
 /*
- * The coordinator's own metric families (reference usage 5.3), declared once at start-up.
+ * The coordinator's own metric families (docs/metrics.md), declared once at start-up.
  */
 #ifndef TELEMETRY_FAMILIES_H
 #define TELEMETRY_FAMILIES_H

@@ -45,7 +45,7 @@ void log_flush(void);
 void log_known(const struct coord_request *request, int32_t level, const char *message, const coord_field *fields,
                size_t count);
 
-/* Redaction (reference service 7): true for names (of headers, fields, members) whose values are never shown; `-` and `_` are the same. */
+/* Redaction: true for names (of headers, fields, members) whose values are never shown; `-` and `_` are the same. */
 bool log_is_credential(coord_slice header_name);
 /*
  * Writes a body redacted for TRACE lines into `out` (at most `room` bytes, always UTF-8), returns the length. JSON is written

@@ -43,7 +43,7 @@ static inline void metric_handle_add(struct metric_handle *handle, coord_metric 
     metric_series_add(atomic_load_explicit(&handle->series, memory_order_acquire), value);
 }
 
-/* The model_name label: at most 1,000 distinct values per process, then "other"; empty is "unknown" (reference usage 5.7). Longer than 256 bytes or not UTF-8: "other" too. The result lives as long as the process. No lock for a value seen before. */
+/* The model_name label: at most 1,000 distinct values per process, then "other"; empty is "unknown". Longer than 256 bytes or not UTF-8: "other" too. The result lives as long as the process. No lock for a value seen before. */
 coord_slice metrics_model_label(coord_slice model);
 enum { METRIC_MODEL_HANDLES = 24 };
 struct metric_model {
@@ -65,7 +65,7 @@ double metric_sum_of(coord_metric *metric, coord_slice first_label);
  */
 double metric_series_quantile(struct metric_series *series, double part);
 
-/* Bucket ladders of reference usage 5.2. */
+/* Bucket ladders (docs/metrics.md). */
 extern const double metric_latency_buckets[35];
 extern const double metric_size_buckets[25];
 extern const double metric_token_buckets[19];

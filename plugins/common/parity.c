@@ -66,7 +66,7 @@ static enum flag flag_at(coord_document *leg, const char *pointer)
     return value ? FLAG_TRUE : FLAG_UNSET;
 }
 
-/* What a client's stream_options mean for us (reference usage 3.3). */
+/* What a client's stream_options mean for us: the table of docs/api.md, "Asking for usage". */
 static coord_status plan_stream(struct parity_plan *plan, coord_document *leg)
 {
     static const char options[] = "/stream_options";

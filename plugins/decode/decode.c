@@ -2,7 +2,7 @@
  * The step `decode`: sends the client's request to the decode workers and relays the answer.
  *
  * The body is the client's, byte for byte, but for what the KV connector documents and, where configured, the token ids.
- * Sources: reference steps 7, decisions 10, 32, 38.
+ * Sources: the Go coordinator, decisions 10, 32, 38.
  */
 #include "common/kv.h"
 #include "common/parity.h"

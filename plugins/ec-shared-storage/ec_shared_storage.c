@@ -1,6 +1,6 @@
 /*
  * The EC connector `ec-shared-storage`: encoders and prefill find encoder output in storage that they share, by its hash; no
- * leg carries anything for it. Source: reference steps 10.
+ * leg carries anything for it. So does the Go coordinator.
  */
 #include <coordinator/plugin.h>
 

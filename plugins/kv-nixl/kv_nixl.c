@@ -3,8 +3,8 @@
  *
  * Prefill gets the six handshake members, its answer's kv_transfer_params reach decode byte for byte but for the two flags,
  * which are set here. Where prefill named no blocks (it did not run, failed, or has no connector) decode is told to compute the prompt
- * itself. With dp_size above 1 both legs are pinned to a data-parallel rank. Sources: reference steps 9.1, 9.4, vLLM 0.32.0 on
- * the wire (W3), docs/engine.md.
+ * itself. With dp_size above 1 both legs are pinned to a data-parallel rank. Sources: the Go coordinator, vLLM 0.32.0 on
+ * the wire (tests/data/vllm-0.32), docs/engine.md.
  */
 #include "common/place.h"
 

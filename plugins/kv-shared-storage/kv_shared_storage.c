@@ -1,6 +1,6 @@
 /*
  * The KV connector `kv-shared-storage`: prefill and decode find each other's KV cache in storage that they share, by the
- * prompt; the legs carry two flags and nothing else. Source: reference steps 9.1.
+ * prompt; the legs carry two flags and nothing else. So does the Go coordinator.
  */
 #include <coordinator/plugin.h>
 

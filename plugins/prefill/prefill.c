@@ -3,7 +3,7 @@
  * to fetch it.
  *
  * The leg is the client's own body with splices (decision 30), so that prefill and decode see the same bytes; only with
- * use_openai_format: false is a tokens-in body built. Sources: reference steps 6, decisions 28, 30–33, 36.
+ * use_openai_format: false is a tokens-in body built. Sources: the Go coordinator, decisions 28, 30–33, 36.
  */
 #include "common/kv.h"
 #include "common/leg_rows.h"

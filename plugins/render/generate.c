@@ -1,4 +1,4 @@
-/* See render.h. Sources: reference steps 3.5, field cases A20 and A21. */
+/* See render.h. The checks of a generate request, whose client brings the ids itself (docs/api.md). */
 #include "render.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * The step `render`: asks the render tier for the token ids of the prompt, so that they are made once.
  *
  * It sends the body exactly as received (but for members that earlier steps have spliced), keeps the ids as the JSON text
- * that came back, and on completions puts them in the place of the prompt. Sources: vLLM 0.32.0 on the wire (W1), decisions
- * 42, 44, 59.
+ * that came back, and on completions puts them in the place of the prompt. Sources: vLLM 0.32.0 on the wire
+ * (tests/data/vllm-0.32), decisions 42, 44, 59.
  */
 #include "render.h"
 

@@ -297,6 +297,24 @@ static bool find_leg(void *argument)
     return wanted->found != NULL;
 }
 
+/* The first legs, by the names that coord_kit_leg takes; a wrong name is the usual reason for one that does not come. */
+static void tell_legs(coord_kit *kit)
+{
+    const char *comma = "";
+    int left = 16;
+
+    fprintf(stderr, "testkit: legs so far, by their upstream and phase: ");
+    pthread_mutex_lock(&kit->lock);
+    for (const struct leg *leg = kit->legs; leg && left > 0; leg = leg->next, left--) {
+        coord_slice phase = leg->wire.message.phase;
+
+        fprintf(stderr, "%s%s%s%.*s", comma, leg->wire.message.upstream, phase.size > 0 ? " " : "", COORD_FMT(phase));
+        comma = ", ";
+    }
+    pthread_mutex_unlock(&kit->lock);
+    fprintf(stderr, "%s\n", *comma ? left > 0 ? "" : ", ..." : "none");
+}
+
 const coord_kit_message *coord_kit_leg(coord_kit *kit, const char *which, size_t index)
 {
     struct wanted wanted = {.kit = kit, .which = which, .index = index};
@@ -304,6 +322,7 @@ const coord_kit_message *coord_kit_leg(coord_kit *kit, const char *which, size_t
     if (coord_kit_wait(kit, find_leg, &wanted))
         return &wanted.found->wire.message;
     complain_late(kit, "leg", which);
+    tell_legs(kit);
     return NULL;
 }
 
@@ -472,6 +491,14 @@ static bool has_line(const char *page, const char *line, size_t size)
     return false;
 }
 
+/* Not buckets, of which one request moves hundreds. */
+static bool is_told(const char *line, size_t size)
+{
+    static const char bucket[] = "_bucket{";
+
+    return *line != '#' && strncmp(line, "process_", 8) != 0 && !memmem(line, size, bucket, sizeof bucket - 1);
+}
+
 const char *coord_kit_moved(coord_kit *kit)
 {
     char *now = coord_kit_host_metrics();
@@ -482,7 +509,7 @@ const char *coord_kit_moved(coord_kit *kit)
         end = strchr(at, '\n');
         if (!end)
             break;
-        if (*at != '#' && strncmp(at, "process_", 8) != 0 && !has_line(kit->metrics, at, (size_t)(end - at)))
+        if (is_told(at, (size_t)(end - at)) && !has_line(kit->metrics, at, (size_t)(end - at)))
             kit_text_append(&kit->moved, at, (size_t)(end - at) + 1);
     }
     free(now);

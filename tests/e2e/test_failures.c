@@ -129,6 +129,8 @@ static void a_stream_that_breaks_off_never_looks_complete(void **state)
         assert_int_equal(fetch("GET", "/healthz", "", NULL)->answer.status, 200);
     }
     UNTIL(metric("request_error_total{model_name=\"m\",error_code=\"upstream_transport\"}") == 8);
+    UNTIL(strstr(process_log(&deployed.coordinator), "outcome=broken"));
+    assert_lacks(process_log(&deployed.coordinator), "outcome=client_gone"); /* also where we have cut the connection */
 }
 
 static void a_whole_close_delimited_stream_is_a_success(void **state)

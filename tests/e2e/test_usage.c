@@ -205,7 +205,7 @@ static void a_mode_is_one_of_three_and_needs_a_step_that_renders(void **state)
 
 /* ---- Asking for usage ---- */
 
-/* P14–P18, P29, P39; reference 3.3, B07; X5: stream_options are raw text with us in any case */
+/* P14–P18, P29, P39; B07; X5: stream_options are raw text with us in any case */
 static void usage_is_asked_for_where_that_changes_nothing_else(void **state)
 {
     static const struct {

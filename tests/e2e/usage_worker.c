@@ -1,4 +1,4 @@
-/* See usage_worker.h. Shapes: reference usage 2.1–2.6, recorded answers of vLLM 0.32.0. */
+/* See usage_worker.h. Shapes: docs/api.md, and recorded answers of vLLM 0.32.0 (tests/data). */
 #include "usage_worker.h"
 
 #define MESSAGES_BODY "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"

@@ -5,7 +5,8 @@
  *   [fiber]       inside `execute` of a step (or a connector's entry point), on the request's fiber; such a call may park it
  *                 only where its comment says so
  *   [reactor]     inside a callback on the reactor's thread (writers); must not block and cannot park
- *   [load]        inside `create`, `start`, `stop`, `destroy`: single-threaded, no request exists
+ *   [load]        inside `create`, `start`, `stop`, `destroy`, all on the main thread: one at a time, and no request knows of the
+ *                 instance. At a reload other instances of the step serve requests meanwhile: what they share needs a lock
  *   [any thread]  no restriction
  *
  * Ownership: every pointer is borrowed unless a name says `_new` (the caller frees it with the matching `_free`), `_take`

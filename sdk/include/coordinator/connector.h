@@ -18,7 +18,7 @@ enum {
     COORD_CONNECTOR_CONCURRENT = 1 << 0,   /* prefill and decode are in flight together (reserve first) */
     COORD_CONNECTOR_NO_KV_PARAMS = 1 << 1, /* it sends no kv_transfer_params: token ids are not carried there */
     COORD_CONNECTOR_READS_ANSWER =
-        1 << 2 /* decode needs what prefill's answer says: its lack is counted (decision 36) */
+        1 << 2 /* decode needs what prefill's answer says: its lack counts in kv_transfer_missing_total */
 };
 
 /* What a plugin says of one connector. */

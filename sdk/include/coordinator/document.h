@@ -7,7 +7,7 @@
  * Places are named by JSON Pointer (RFC 6901): "" is the whole document, "/a/0/b~1c" descends; "-" names the end of an
  * array in coord_document_set. Member names are compared unescaped ("mod\u0065l" is "model"). A pointer that passes through
  * or ends at a member that stands more than once in its object gives COORD_REPEATED: what one parser reads first another
- * reads last, so we refuse to choose (decision 21).
+ * reads last, so we refuse to choose.
  *
  * A clone shares the text and starts with the same edits; from then on neither sees the other's. A document and all its clones
  * belong to one thread, because they share the text. Slices that a getter returns stay valid until that value or one around it
@@ -61,7 +61,7 @@ COORD_API coord_status coord_document_get_string(coord_document *document, const
 COORD_API coord_status coord_document_get_bool(coord_document *document, const char *pointer,
                                                bool *value) COORD_MUST_CHECK;
 
-/* A count: digits only, 0 … 2^53 (1.0 and 1e0 are none), else COORD_MISTYPED (decision 25). */
+/* A count: digits only, 0 … 2^53 (1.0 and 1e0 are none), else COORD_MISTYPED. */
 COORD_API coord_status coord_document_get_count(coord_document *document, const char *pointer,
                                                 uint64_t *value) COORD_MUST_CHECK;
 

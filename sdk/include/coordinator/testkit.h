@@ -135,7 +135,7 @@ void coord_kit_open(coord_kit *kit, const char *gate);
 
 /*
  * The request number `index` (from 0, as they came) that upstreams got whole; of those with the phase or to the upstream
- * `which`, NULL: of all. Waits for it; NULL: it did not come.
+ * `which`, NULL: of all. An upstream is named by its host, not as its call is. Waits for it; NULL: it did not come.
  */
 const coord_kit_message *coord_kit_leg(coord_kit *kit, const char *which, size_t index);
 /* How many have come so far. */
@@ -176,7 +176,7 @@ const coord_kit_message *coord_kit_post(coord_kit *kit, const char *target, cons
 
 /* A counter, a gauge, or a histogram's count, now; 0 if it has not moved. Of the process: take differences when kits follow one another. */
 double coord_kit_metric(const char *name, const coord_slice *labels);
-/* The lines of the metrics page that are other ones than when the kit started, without those of the process; until the next call. */
+/* The lines of the metrics page that are other ones than when the kit started, without buckets and those of the process; until the next call. */
 const char *coord_kit_moved(coord_kit *kit);
 /* How many slots of that name (coord_slot_type.name) steps have set, and how many of them are gone again, so far in this kit. */
 size_t coord_kit_slots_set(coord_kit *kit, const char *name);

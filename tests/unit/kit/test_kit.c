@@ -4,6 +4,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -143,6 +145,42 @@ static void a_client_that_leaves_takes_the_leg_with_it(void **state)
     assert_true(coord_kit_stop(kit));
 }
 
+/* What a call prints on standard error; until the next call. */
+static const char *errors_of(coord_kit *kit, const char *leg)
+{
+    static char text[1024];
+    FILE *file = tmpfile();
+    int kept = dup(STDERR_FILENO);
+    size_t size;
+
+    assert_true(file && kept >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    assert_null(coord_kit_leg(kit, leg, 0));
+    fflush(stderr);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0);
+    close(kept);
+    rewind(file);
+    size = fread(text, 1, sizeof text - 1, file);
+    text[size] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void a_leg_that_does_not_come_is_reported_with_those_that_did(void **state)
+{
+    coord_kit *kit = coord_kit_start(
+        &(coord_kit_options){.size = sizeof(coord_kit_options), .yaml = DECODE, .patience_ns = INT64_C(1000000000)});
+
+    (void)state;
+    assert_non_null(kit);
+    assert_non_null(strstr(errors_of(kit, "tier"),
+                           "there is no leg tier\ntestkit: legs so far, by their upstream and phase: none\n"));
+    coord_kit_on(kit, &(coord_kit_rule){0});
+    assert_non_null(coord_kit_post(kit, CHAT, BODY));
+    assert_non_null(coord_kit_post(kit, CHAT, BODY));
+    assert_non_null(strstr(errors_of(kit, "tier"), "phase: gateway decode, gateway decode\n"));
+    assert_true(coord_kit_stop(kit));
+}
+
 static void the_log_and_the_metrics_are_there(void **state)
 {
     coord_kit *kit = start(DECODE);
@@ -157,6 +195,8 @@ static void the_log_and_the_metrics_are_there(void **state)
     assert_true(coord_kit_metric("request_total", &model) == before + 1);
     assert_non_null(strstr(coord_kit_moved(kit), "request_total{model_name=\"kit-model\"} 1\n"));
     assert_null(strstr(coord_kit_moved(kit), "process_"));
+    assert_non_null(strstr(coord_kit_moved(kit), "request_duration_seconds_count{model_name=\"kit-model\"} 1\n"));
+    assert_null(strstr(coord_kit_moved(kit), "_bucket"));
     assert_null(strstr(coord_kit_moved(kit), "request_error_total"));
     for (size_t i = 0; coord_kit_log_line(kit, i).data; i++)
         found |= strstr(coord_kit_log_line(kit, i).data, "started") != NULL;
@@ -273,6 +313,7 @@ int main(void)
         cmocka_unit_test(an_environment_variable_is_the_kits_own),
         cmocka_unit_test(a_timeout_of_minutes_is_over_at_once_when_its_time_is_let_pass),
         cmocka_unit_test(slots_are_counted_as_they_come_and_go),
+        cmocka_unit_test(a_leg_that_does_not_come_is_reported_with_those_that_did),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Members of a Responses request that need state, through the test kit: which are refused, and how (reference service 1.7). */
+/* Members of a Responses request that need state, through the test kit: which are refused, and how (decision 7). */
 #include <coordinator/testkit.h>
 
 #include <setjmp.h>

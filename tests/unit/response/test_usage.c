@@ -132,7 +132,7 @@ static coord_usage read_all(int32_t api, const char *const *events)
     return usage;
 }
 
-/* Decision 50; field case B05. */
+/* Decision 50. */
 static void snapshots_follow_each_other_and_the_last_that_says_something_wins(void **state)
 {
     static const char *const events[] = {

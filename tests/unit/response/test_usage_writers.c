@@ -658,7 +658,7 @@ static void begin_with_digests(const char *type, int64_t cached, bool drops)
     fixture.head.length = 77;
 }
 
-/* P36, P48, B02, B15, D01; reference 4.5. A whole answer that is edited is held until its new length is known. */
+/* P36, P48, B02, B15. A whole answer that is edited is held until its new length is known. */
 static void length_and_digests_go_only_where_something_may_change(void **state)
 {
     static const struct {
