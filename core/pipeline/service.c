@@ -195,6 +195,7 @@ coord_status service_start(struct service *service, struct generation *generatio
     pthread_mutex_init(&service->lock, NULL);
     pthread_cond_init(&service->changed, NULL);
     service->worker_count = count_workers(settings);
+    atomic_store(&service->left, service->worker_count);
     service_limit(service, settings);
     service->ended = eventfd(0, EFD_CLOEXEC);
     service->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
