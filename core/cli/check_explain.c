@@ -55,13 +55,6 @@ static void put_conditions(struct page *page, const struct conditions *condition
 
 /* ---- Gateways ---- */
 
-static bool is_secure(const struct gateway_settings *gateway)
-{
-    static const char scheme[] = "https://";
-
-    return gateway->address.size >= sizeof scheme - 1 && memcmp(gateway->address.data, scheme, sizeof scheme - 1) == 0;
-}
-
 static const char *transport_of(const struct gateway_settings *gateway)
 {
     switch ((enum upstream_transport)gateway->transport) {
@@ -72,15 +65,15 @@ static const char *transport_of(const struct gateway_settings *gateway)
     case UPSTREAM_AUTO:
         break;
     }
-    return is_secure(gateway) ? "libcurl (gateway.transport is auto, and the URL is https)"
-                              : "direct (gateway.transport is auto, and the URL is http)";
+    return url_is_secure(gateway->address) ? "libcurl (gateway.transport is auto, and the URL is https)"
+                                           : "direct (gateway.transport is auto, and the URL is http)";
 }
 
 /* What stands behind the host of an address from the environment is not shown. */
 static coord_slice shown_address(const struct gateway_settings *gateway)
 {
     coord_slice address = gateway->address;
-    size_t scheme = is_secure(gateway) ? strlen("https://") : strlen("http://");
+    size_t scheme = url_is_secure(gateway->address) ? strlen("https://") : strlen("http://");
     const char *path;
 
     if (!gateway->address_secret || address.size <= scheme)

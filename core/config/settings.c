@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <regex.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const int64_t default_log_level = 2;
 static const int64_t default_body_mb = 64;
@@ -196,12 +197,24 @@ static void check_listen_address(const struct filling *filling)
                  "server.listen_addr: no port: write :8080, host:8080 or [::1]:8080");
 }
 
+/* Each port has a listener of its own. */
+static void check_ports_differ(const struct filling *filling)
+{
+    const struct value *listen = find(filling, "listen_addr"), *metrics = find(filling, "metrics_port");
+    const char *colon = listen->text.size > 0 ? memrchr(listen->text.data, ':', listen->text.size) : NULL;
+
+    if (colon && metrics->integer > 0 && strtoll(colon + 1, NULL, 10) == metrics->integer)
+        complain(filling->complaints, COMPLAINT_ERROR, metrics->source == VALUE_DEFAULT ? listen->at : metrics->at,
+                 "server.metrics_port is the port of server.listen_addr: give it another, or 0 for none");
+}
+
 static void fill_server(const struct filling *filling)
 {
     struct settings *settings = filling->settings;
     int64_t megabytes = integer_of(filling, "max_request_body_size");
 
     check_listen_address(filling);
+    check_ports_differ(filling);
     settings->server.listen_addr = text_of(filling, "listen_addr");
     settings->server.metrics_port = integer_of(filling, "metrics_port");
     settings->server.metrics_cert_dir = text_of(filling, "metrics_cert_dir");
@@ -239,6 +252,16 @@ static void read_phase_headers(const struct filling *filling, struct gateway_set
     gateway->phase_header_count = names.count;
 }
 
+/* What upstreams with this transport will refuse when they are opened. */
+static void check_transport(const struct filling *filling, const struct gateway_settings *gateway, const char *label)
+{
+    const struct value *transport = find(filling, "transport");
+
+    if (url_is_secure(gateway->address) && coord_slice_is(transport->text, "direct"))
+        complain(filling->complaints, COMPLAINT_ERROR, transport->at,
+                 "%s.transport: direct speaks no TLS, and %s.address is https: set transport: auto", label, label);
+}
+
 static void read_gateway(const struct filling *filling, struct gateway_settings *gateway, const struct node *map,
                          const char *label)
 {
@@ -265,6 +288,7 @@ static void read_gateway(const struct filling *filling, struct gateway_settings 
     if ((cert->text.size > 0) != (key->text.size > 0))
         complain(filling->complaints, COMPLAINT_ERROR, cert->text.size > 0 ? cert->at : key->at,
                  "%s.cert_file and %s.key_file are set together", label, label);
+    check_transport(filling, gateway, label);
     read_phase_headers(filling, gateway, map, label);
 }
 

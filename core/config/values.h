@@ -92,6 +92,7 @@ bool parse_duration(
 bool parse_size(coord_slice text,
                 uint64_t *bytes); /* digits, or digits and KiB, MiB, GiB (powers of 1,024), KB, MB, GB (of 1,000), B */
 bool parse_integer(coord_slice text, int64_t *value); /* also 8192.0 */
+bool url_is_secure(coord_slice normal);               /* of one that parse_url has read: https */
 bool parse_url(
     struct arena *arena, coord_slice text, coord_slice *normal,
     const char **reason); /* by curl's URL API; `reason` is a constant that goes on from the URL: "has no host" */

@@ -402,6 +402,11 @@ coord_status coord_upstream_open(const coord_config *config, const char *param, 
         wanted.connect_timeout_ns ? wanted.connect_timeout_ns : settings->gateway.connect_timeout_ns;
     options.ca_file = settings->gateway.ca_file;
     options.transport = (enum upstream_transport)settings->gateway.transport;
+    if (options.transport == UPSTREAM_DIRECT && url_is_secure(options.url)) {
+        error->at = config_find(config, param)->at;
+        return coord_error_set(error, "%s is https, and gateway.transport: direct speaks no TLS: set transport: auto",
+                               param);
+    }
     *upstream = add_upstream(build->generation, &options);
     if (!*upstream)
         return coord_error_set(error, "memory is short");

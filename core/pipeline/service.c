@@ -3,6 +3,7 @@
 
 #include "http/listen.h"
 #include "pipeline/lingering.h"
+#include "pipeline/preflight.h"
 #include "pipeline/request.h"
 #include "runtime/clock.h"
 #include "telemetry/families.h"
@@ -95,15 +96,11 @@ static void report_reload(void *context, const char *problem)
 static bool open_tls(struct service *service, struct buffer *reason)
 {
     const struct settings *settings = service->generation->settings;
-    bool secure =
-        settings->server.secure_serving_set ? settings->server.secure_serving : settings->server.cert_path.size > 0;
-    struct tls_options options = {.directory = settings->server.cert_path,
-                                  .min_version = settings->server.tls_min_version,
-                                  .suites = settings->server.tls_cipher_suites,
-                                  .suite_count = settings->server.tls_cipher_suite_count,
-                                  .reloaded = report_reload,
-                                  .context = "serving"};
+    bool secure = serves_tls(settings);
+    struct tls_options options = serving_identity(settings);
 
+    options.reloaded = report_reload;
+    options.context = "serving";
     if (tls_check_names(&options, reason) != COORD_OK)
         return false;
     if (secure && options.directory.size == 0)
@@ -112,8 +109,9 @@ static bool open_tls(struct service *service, struct buffer *reason)
                    "start; set server.cert_path");
     if (secure && tls_identity_new(&options, &service->identity, reason) != COORD_OK)
         return false;
-    options = (struct tls_options){
-        .directory = settings->server.metrics_cert_dir, .reloaded = report_reload, .context = "metrics"};
+    options = metrics_identity(settings);
+    options.reloaded = report_reload;
+    options.context = "metrics";
     return options.directory.size == 0 || settings->server.metrics_port <= 0 ||
            tls_identity_new(&options, &service->metrics_identity, reason) == COORD_OK;
 }

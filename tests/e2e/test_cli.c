@@ -66,6 +66,32 @@ static void what_is_wrong_is_named_with_its_position(void **state)
          "gateway: {address: '${NOT_SET_AT_ALL}'}\npipeline:\n  steps:\n    - type: decode\n",
          ":1:",
          {"NOT_SET_AT_ALL"}},
+        {"https for the direct transport of a step",
+         "gateway: {address: 'http://x', transport: direct}\npipeline:\n  steps:\n    - type: render\n      params: "
+         "{address: 'https://r'}\n    - type: decode\n",
+         ":5:25: ",
+         {"step render: address is https", "set transport: auto"}},
+        {"authorities that are not there",
+         "gateway: {address: 'https://x', ca_file: /nope/ca.pem}\npipeline:\n  steps:\n    - type: decode\n",
+         ":1:42: ",
+         {"ca_file of gateway default", "/nope/ca.pem", "No such file"}},
+        {"a key of one of several gateways that is not there",
+         "gateways: {a: {address: 'https://x', cert_file: /dev/null, key_file: /nope/a.key}}\npipelines:\n  - name: a\n"
+         "    gateway: a\n    steps: [{type: decode}]\n",
+         ":1:70: ",
+         {"key_file of gateway a", "/nope/a.key", "No such file"}},
+        {"a certificate that is not there",
+         "server: {cert_path: /nope}\n" GOOD_TAIL,
+         ":1:21: ",
+         {"server.cert_path", "/nope/tls.crt"}},
+        {"a certificate for metrics that is not there",
+         "server: {metrics_cert_dir: /nope}\n" GOOD_TAIL,
+         ":1:28: ",
+         {"server.metrics_cert_dir", "/nope/tls.crt"}},
+        {"a cipher suite that is none",
+         "server: {tls_cipher_suites: [NONE]}\n" GOOD_TAIL,
+         ":1:29: ",
+         {"server.tls_cipher_suites", "NONE"}},
     };
 
     (void)state;
@@ -84,6 +110,40 @@ static void what_is_wrong_is_named_with_its_position(void **state)
             assert_contains(output.data, rows[i].parts[p]);
         text_free(&output);
     }
+}
+
+/* They are not in use: no metrics port, TLS off. */
+static void files_that_are_not_used_need_not_be_there(void **state)
+{
+    struct text output = {0};
+    char path[128];
+
+    (void)state;
+    write_file(
+        "good.yaml",
+        "server: {metrics_cert_dir: /nope, metrics_port: 0, cert_path: /nope, secure_serving: false}\n" GOOD_TAIL,
+        path);
+    assert_int_equal(check(path, &output), 0);
+    text_free(&output);
+}
+
+static void what_came_from_the_environment_is_not_shown(void **state)
+{
+    struct text output = {0};
+    char path[128];
+
+    (void)state;
+    write_file("bad.yaml",
+               "server: {cert_path: '${FOLDER}'}\ngateway: {address: 'https://x', ca_file: '${FOLDER}/ca'}\npipeline:\n"
+               "  steps:\n    - type: decode\n",
+               path);
+    assert_int_equal(run_program((const char *const[]){coordinator_program(), "check", "--config", path, NULL},
+                                 (const char *const[]){"FOLDER=/nope/hidden", NULL}, &output),
+                     2);
+    assert_contains(output.data, "bad.yaml:1:21: server.cert_path: ");
+    assert_contains(output.data, "bad.yaml:2:42: ca_file of gateway default: ");
+    assert_lacks(output.data, "hidden");
+    text_free(&output);
 }
 
 static void everything_wrong_is_told_at_once(void **state)
@@ -297,6 +357,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_wrong_is_named_with_its_position),
+        TEST(files_that_are_not_used_need_not_be_there),
+        TEST(what_came_from_the_environment_is_not_shown),
         TEST(everything_wrong_is_told_at_once),
         TEST(exit_codes_are_as_documented),
         TEST(a_start_that_fails_is_told_once_and_with_its_reason),
