@@ -420,10 +420,13 @@ static coord_status unknown_connector(const struct construction *build, const st
 {
     const struct registry *registry = build->generation->registry;
     const char *near = registry_nearest_connector(registry, kind, value->text);
+    const char *refusal = known_refusal(value->param->name, value->text);
     struct buffer list = {.limit = 1024};
 
     if (value->source > VALUE_DEFAULT)
         error->at = value->at;
+    if (refusal)
+        return coord_error_set(error, "%s \"%.*s\" %s", value->param->name, COORD_FMT(value->text), refusal);
     if (near)
         return coord_error_set(error, "unknown %s \"%.*s\": did you mean \"%s\"?", value->param->name,
                                COORD_FMT(value->text), near);
