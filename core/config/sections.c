@@ -130,8 +130,11 @@ static const coord_param runtime[] = {
 };
 
 static const coord_param plugins[] = {
-    {COORD_PARAM(STRING_LIST, "path", "folders whose plugins are loaded; not set: the installed ones")},
-    {COORD_PARAM(STRING_LIST, "load", "further plugin files"), .fallback = "[]"},
+    {COORD_PARAM(
+        STRING_LIST, "path",
+        "folders whose plugins are loaded, relative ones from the working directory; not set: the installed ones")},
+    {COORD_PARAM(STRING_LIST, "load", "further plugin files, relative ones from the working directory"),
+     .fallback = "[]"},
 };
 
 static const struct key top_others[] = {

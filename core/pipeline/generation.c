@@ -210,6 +210,12 @@ static void complain_unknown_type(const struct generation *generation, const str
         complain(complaints, COMPLAINT_ERROR, entry->type_at, "step type \"%.*s\" %s", COORD_FMT(entry->type), refusal);
         return;
     }
+    if (generation->registry->incomplete) {
+        complain(complaints, COMPLAINT_ERROR, entry->type_at,
+                 "step type \"%.*s\" is not there: is it in the plugin that was not loaded (see above)?",
+                 COORD_FMT(entry->type));
+        return;
+    }
     complain(complaints, COMPLAINT_ERROR, entry->type_at, "unknown step type \"%.*s\"%s%s%s", COORD_FMT(entry->type),
              near ? ": did you mean \"" : "; `coordinator steps` lists those that are loaded", near ? near : "",
              near ? "\"?" : "");
@@ -427,6 +433,9 @@ static coord_status unknown_connector(const struct construction *build, const st
         error->at = value->at;
     if (refusal)
         return coord_error_set(error, "%s \"%.*s\" %s", value->param->name, COORD_FMT(value->text), refusal);
+    if (registry->incomplete)
+        return coord_error_set(error, "%s \"%.*s\" is not there: is it in the plugin that was not loaded (see above)?",
+                               value->param->name, COORD_FMT(value->text));
     if (near)
         return coord_error_set(error, "unknown %s \"%.*s\": did you mean \"%s\"?", value->param->name,
                                COORD_FMT(value->text), near);
