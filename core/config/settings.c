@@ -118,9 +118,25 @@ static const struct node *without_private_keys(struct arena *arena, const struct
     return copy;
 }
 
-static const struct node *section_node(const struct settings *settings, enum section section)
+/* The map of the gateway called default, which may stand among the others. `*label`: what it is called in messages. */
+static const struct node *default_gateway(const struct node *root, const char **label)
 {
-    return section == SECTION_TOP ? settings->root : node_get(settings->root, settings_section_name(section));
+    const struct node *alone = node_get(root, "gateway"), *among = node_get(node_get(root, "gateways"), "default");
+    bool is_among = among && node_is_null(alone);
+
+    *label = is_among ? "gateways.default" : "gateway";
+    return is_among ? among : alone;
+}
+
+/* The map of a section; `*label`: what it is called in messages. */
+static const struct node *section_node(const struct settings *settings, enum section section, const char **label)
+{
+    *label = settings_section_name(section);
+    if (section == SECTION_TOP)
+        return settings->root;
+    if (section == SECTION_GATEWAY)
+        return default_gateway(settings->root, label);
+    return node_get(settings->root, *label);
 }
 
 /* What the fill_… functions read from. */
@@ -296,8 +312,11 @@ static void fill_gateway(const struct filling *filling)
 {
     struct settings *settings = filling->settings;
 
+    const char *label;
+    const struct node *map = section_node(settings, SECTION_GATEWAY, &label);
+
     settings->gateway.name = coord_slice_of("default");
-    read_gateway(filling, &settings->gateway, section_node(settings, SECTION_GATEWAY), "gateway");
+    read_gateway(filling, &settings->gateway, map, label);
 }
 
 static void fill_nothing(const struct filling *filling) { (void)filling; }
@@ -347,13 +366,15 @@ static void load_section(struct settings *settings, const struct settings_input 
 {
     struct param_table table = settings_section_table(section);
     struct sources sources = {settings->arena, input, section};
+    const char *label;
+    const struct node *map = section_node(settings, section, &label);
     struct values_input values = {
         .arena = settings->arena,
         .tables = &table,
         .table_count = 1,
-        .map = section_node(settings, section),
+        .map = map,
         .at = settings->root->at,
-        .where = settings_section_name(section),
+        .where = label,
         .override = find_override,
         .override_context = &sources,
         .allow_unknown = input->allow_unknown,
@@ -366,7 +387,7 @@ static void load_section(struct settings *settings, const struct settings_input 
         fills[section](&(struct filling){settings, input, config, complaints});
 }
 
-/* `gateways:`, a map of name to the keys of `gateway:`. Variables and flags reach the default one only. */
+/* `gateways:`, a map of name to the keys of `gateway:`. The default one was read as a section: variables reach it only. */
 static void load_gateways(struct settings *settings, const struct settings_input *input, struct complaints *complaints)
 {
     const struct node *map = node_get(settings->root, "gateways");
@@ -394,9 +415,12 @@ static void load_gateways(struct settings *settings, const struct settings_input
                                       .where = label,
                                       .allow_unknown = input->allow_unknown};
 
-        if (coord_slice_is(entry->key, "default") && settings->gateway.given)
-            complain(complaints, COMPLAINT_ERROR, entry->at,
-                     "gateways.default and gateway are the same one: keep one of them");
+        if (coord_slice_is(entry->key, "default")) {
+            if (!node_is_null(node_get(settings->root, "gateway")))
+                complain(complaints, COMPLAINT_ERROR, entry->at,
+                         "gateways.default and gateway are the same one: keep one of them");
+            continue;
+        }
         if (!label || (!values_load(&values, &config, complaints) && config.count == 0))
             continue;
         named[i].name = entry->key;
@@ -404,8 +428,6 @@ static void load_gateways(struct settings *settings, const struct settings_input
         if (named[i].address.size == 0)
             complain(complaints, COMPLAINT_ERROR, entry->at,
                      "%s.address is missing: set it to the gateway's URL, such as http://inference-gateway:80", label);
-        if (coord_slice_is(entry->key, "default"))
-            settings->gateway = named[i];
         all[settings->gateway_count++] = &named[i];
     }
 }

@@ -285,18 +285,12 @@ static struct coord_upstream *add_gateway(struct generation *generation, const s
     return gateway->address.size > 0 ? add_upstream(generation, &options) : NULL;
 }
 
-/* The one called default may stand among the others as a copy. */
-static bool is_default(const struct settings *settings, const struct gateway_settings *gateway)
-{
-    return gateway == &settings->gateway || coord_slice_equal(gateway->name, settings->gateway.name);
-}
-
 static struct coord_upstream *gateway_upstream(const struct generation *generation,
                                                const struct gateway_settings *gateway)
 {
     const struct settings *settings = generation->settings;
 
-    if (is_default(settings, gateway))
+    if (gateway == &settings->gateway)
         return generation->gateway;
     for (size_t i = 0; i < settings->gateway_count; i++)
         if (settings->gateways[i] == gateway)
@@ -314,7 +308,7 @@ static void build_gateways(struct generation *generation, struct complaints *com
             "gateway.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80");
     generation->gateway = add_gateway(generation, &settings->gateway);
     for (size_t i = 0; i < settings->gateway_count; i++)
-        generation->gateways[i] = is_default(settings, settings->gateways[i])
+        generation->gateways[i] = settings->gateways[i] == &settings->gateway
                                       ? generation->gateway
                                       : add_gateway(generation, settings->gateways[i]);
 }

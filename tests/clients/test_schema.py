@@ -268,6 +268,7 @@ CANNOT = {
     "one that is a phase header": ELSEWHERE,
     "https without TLS": ELSEWHERE,
     "https without TLS at one of several": ELSEWHERE,
+    "two default gateways": ELSEWHERE,
     "one port for two": ELSEWHERE,
     "the default port for two": ELSEWHERE,
     "low above high": ELSEWHERE,

@@ -166,6 +166,10 @@ static void mistakes_are_said_with_their_place(void **state)
         {"https without TLS at one of several", "gateways: {a: {address: 'HTTPS://g', transport: direct}}\n",
          "f.yaml:1:49: gateways.a.transport: direct speaks no TLS, and gateways.a.address is https: set transport: "
          "auto\n"},
+        {"two default gateways", "gateway: {address: 'http://a'}\ngateways: {default: {address: 'http://b'}}\n",
+         "f.yaml:2:12: gateways.default and gateway are the same one: keep one of them\n"},
+        {"a mistake in the default gateway among others", "gateways: {default: {adress: 'http://b'}}\n",
+         "f.yaml:1:22: unknown key \"gateways.default.adress\": did you mean \"address\"?\n"},
         {"one port for two", "server: {listen_addr: ':8080', metrics_port: 8080}\n",
          "f.yaml:1:46: server.metrics_port is the port of server.listen_addr: give it another, or 0 for none\n"},
         {"the default port for two", "server: {listen_addr: '[::1]:9090'}\n",
@@ -377,6 +381,41 @@ static void flags_beat_the_environment_beats_the_file(void **state)
     forget(&loaded);
 }
 
+static void variables_of_the_gateway_reach_the_default_one_wherever_it_stands(void **state)
+{
+    static const struct {
+        const char *name, *text;
+        size_t count;
+    } rows[] = {
+        {"alone", "gateway: {address: 'http://a', timeout: 1s}\n", 1},
+        {"beside others", "gateway: {address: 'http://a', timeout: 1s}\ngateways: {b: {address: 'http://b'}}\n", 2},
+        {"among others", "gateways: {b: {address: 'http://b'}, default: {address: 'http://a', timeout: 1s}}\n", 2},
+        {"among others, beside nothing",
+         "gateway:\ngateways: {b: {address: 'http://b'}, default: {address: 'http://a', timeout: 1s}}\n", 2},
+        {"nowhere", "gateways: {b: {address: 'http://b'}}\n", 2},
+    };
+    char *environment[] = {"COORDINATOR_GATEWAY_ADDRESS=http://q:1", "COORDINATOR_GATEWAY_CONNECT_TIMEOUT=7s", NULL};
+
+    (void)state;
+    for (size_t r = 0; r < ROWS(rows); r++) {
+        struct loaded loaded = load_with_variables(rows[r].text, environment);
+        const struct settings *s = loaded.settings;
+
+        print_message("  %s\n", rows[r].name);
+        assert_said(&loaded, "");
+        assert_true(s->gateway.given && coord_slice_is(s->gateway.address, "http://q:1"));
+        assert_int_equal(s->gateway.timeout_ns, r == ROWS(rows) - 1 ? 60 * SECOND : SECOND);
+        assert_int_equal(s->gateway.connect_timeout_ns, 7 * SECOND);
+        assert_int_equal(s->gateway_count, rows[r].count);
+        assert_ptr_equal(s->gateways[0], &s->gateway);
+        if (rows[r].count > 1) {
+            assert_true(coord_slice_is(s->gateways[1]->address, "http://b"));
+            assert_int_equal(s->gateways[1]->connect_timeout_ns, 5 * SECOND);
+        }
+        forget(&loaded);
+    }
+}
+
 static void mistakes_in_variables_and_flags_name_them(void **state)
 {
     char *environment[] = {"COORDINATOR_SERVER_READ_TIMEOUT=30", "COORDINATOR_TRACING=1",
@@ -503,6 +542,7 @@ int main(void)
         cmocka_unit_test(no_file_at_all_gives_defaults),
         cmocka_unit_test(every_key_but_those_of_plugins_can_come_from_the_environment),
         cmocka_unit_test(flags_beat_the_environment_beats_the_file),
+        cmocka_unit_test(variables_of_the_gateway_reach_the_default_one_wherever_it_stands),
         cmocka_unit_test(mistakes_in_variables_and_flags_name_them),
         cmocka_unit_test(substitution_reads_the_given_environment),
         cmocka_unit_test(our_own_tables_are_well_formed_and_flags_name_their_keys),
