@@ -65,6 +65,8 @@ struct cli_command {
 
 /* Prints how that subcommand is used to standard error. Returns the exit code of wrong usage, 2. */
 int cli_misused(const char *name);
+/* The same after a line that says which flag is missing. */
+int cli_lacks(const char *name, const char *flag);
 
 int cli_serve(const struct arguments *arguments);
 int cli_reload(const struct arguments *arguments);

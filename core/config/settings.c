@@ -285,9 +285,13 @@ static void read_gateway(const struct filling *filling, struct gateway_settings 
     int64_t idle = integer_of(filling, "max_idle_conns_per_host");
 
     gateway->values = *filling->config;
+    gateway->label = label;
     gateway->at = map ? map->at : filling->settings->root->at;
     gateway->address = text_of(filling, "address");
     gateway->address_at = find(filling, "address")->at;
+    gateway->address_told =
+        gateway->address_at.file != NULL || (map && !node_is_null(map) && map->kind != NODE_MAP) ||
+        (!filling->input->allow_unknown && section_key_is_misspelt(SECTION_GATEWAY, (struct keys){0}, map, "address"));
     gateway->address_secret = find(filling, "address")->secret || find(filling, "address")->environment;
     gateway->given = map || gateway->address.size > 0;
     gateway->transport = (int32_t)integer_of(filling, "transport");
@@ -317,6 +321,9 @@ static void fill_gateway(const struct filling *filling)
 
     settings->gateway.name = coord_slice_of("default");
     read_gateway(filling, &settings->gateway, map, label);
+    settings->gateway.address_told |=
+        !filling->input->allow_unknown &&
+        section_key_is_misspelt(SECTION_TOP, section_other_keys(SECTION_TOP), settings->root, "gateway");
 }
 
 static void fill_nothing(const struct filling *filling) { (void)filling; }
@@ -425,7 +432,7 @@ static void load_gateways(struct settings *settings, const struct settings_input
             continue;
         named[i].name = entry->key;
         read_gateway(&(struct filling){settings, input, &config, complaints}, &named[i], entry->value, label);
-        if (named[i].address.size == 0)
+        if (named[i].address.size == 0 && !named[i].address_told)
             complain(complaints, COMPLAINT_ERROR, entry->at,
                      "%s.address is missing: set it to the gateway's URL, such as http://inference-gateway:80", label);
         all[settings->gateway_count++] = &named[i];

@@ -228,6 +228,8 @@ static void build_step(struct generation *generation, struct pipeline *pipeline,
     struct step *step = &pipeline->steps[pipeline->step_count];
     struct construction *build;
 
+    if (entry->type.size == 0)
+        return; /* that was said */
     if (!kind) {
         complain_unknown_type(generation, entry, complaints);
         return;
@@ -302,10 +304,11 @@ static void build_gateways(struct generation *generation, struct complaints *com
 {
     const struct settings *settings = generation->settings;
 
-    if (settings->gateway.address.size == 0 && (settings->gateway_count == 0 || settings->gateway.given))
-        complain(
-            complaints, COMPLAINT_ERROR, settings->gateway.address_at,
-            "gateway.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80");
+    if (settings->gateway.address.size == 0 && !settings->gateway.address_told &&
+        (settings->gateway_count == 0 || settings->gateway.given))
+        complain(complaints, COMPLAINT_ERROR, settings->gateway.at,
+                 "%s.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80",
+                 settings->gateway.label);
     generation->gateway = add_gateway(generation, &settings->gateway);
     for (size_t i = 0; i < settings->gateway_count; i++)
         generation->gateways[i] = settings->gateways[i] == &settings->gateway
@@ -324,8 +327,8 @@ static void build_pipeline(struct generation *generation, const struct pipeline_
         pipeline->gateway = gateway_upstream(generation, settings->gateway);
     generation->pipeline_count++;
     if (settings->step_count > MAX_STEPS) {
-        complain(complaints, COMPLAINT_ERROR, settings->steps_at,
-                 "pipeline.steps has %zu entries; at most %d are allowed", settings->step_count, MAX_STEPS);
+        complain(complaints, COMPLAINT_ERROR, settings->steps_at, "%s: %zu entries; at most %d are allowed",
+                 settings->steps_label, settings->step_count, MAX_STEPS);
         return;
     }
     for (size_t i = 0; i < settings->step_count; i++)

@@ -125,6 +125,102 @@ static void what_is_wrong_is_named_with_its_position(void **state)
     }
 }
 
+/* With a remedy, and without errors that only follow from it. */
+static void a_mistake_is_told_once_in_words_that_help(void **state)
+{
+#define GATEWAY "gateway: {address: 'http://x'}\n"
+#define STEPS "pipeline: {steps: [{type: decode}]}\n"
+    static const struct {
+        const char *name, *yaml, *said;
+    } rows[] = {
+        {"a star", "x: [*]\n",
+         ":1:6: did not find expected alphabetic or numeric character, while scanning an alias: quote a value that "
+         "begins with *, as in \"*\""},
+        {"a star and more", GATEWAY STEPS "x-models: [*llama]\n",
+         ":3:12: no anchor \"llama\" above this alias: quote a text that begins with *"},
+        {"an ampersand", "x: [& b]\n",
+         ":1:6: did not find expected alphabetic or numeric character, while scanning an anchor: quote a value that "
+         "begins with &"},
+        {"an at sign", "x: @b\n",
+         ":1:4: found character that cannot start any token, while scanning for the next token: quote a value that "
+         "begins with such a character"},
+        {"a colon and a space", "gateway:\n  address: http://x: 80\n",
+         ":2:20: mapping values are not allowed in this context: quote the value, or take the space behind its colon "
+         "out; if that is a key, look at the indentation"},
+        {"a list out of line", "a:\n  - b: 1\n c: 2\n",
+         ":3:2: did not find expected key, while parsing a block mapping: look at the indentation: keys of one map "
+         "begin in one column"},
+        {"a map out of line", "a:\n    - b: c\n      d:\n       e: f\n      g: h\n     i: j\n",
+         ":6:6: did not find expected '-' indicator, while parsing a block collection: look at the indentation: "
+         "entries of one list begin in one column"},
+        {"a brace that is open", "x: {a: [b}\n",
+         ":1:10: did not find expected ',' or ']', while parsing a flow sequence: the [ is not closed, or a comma is "
+         "missing"},
+        {"a quote that is open", "x: 'a\n",
+         ":2:1: found unexpected end of stream, while scanning a quoted scalar: its quote is not closed"},
+        {"a backslash", "x: \"a\\q\"\n",
+         ":1:6: found unknown escape character, while parsing a quoted scalar: write \\\\ for a backslash, or quote "
+         "with '"},
+        {"an address without a scheme", "gateway: {address: 'x:80'}\n" STEPS,
+         ":1:20: gateway.address: \"x:80\" has no scheme: write http:// or https:// in front of it"},
+        {"one of several",
+         "gateways: {a: {address: 'x:80'}}\npipelines: [{name: b, gateway: a, steps: [{type: decode}]}]\n",
+         ":1:25: gateways.a.address: \"x:80\" has no scheme: write http:// or https:// in front of it"},
+        {"an address with an open brace", "gateway: {address: 'http://${X'}\n" STEPS,
+         ":1:20: \"${\" without \"}\": write $$ for a dollar sign"},
+        {"a misspelt address", "gateway: {adress: 'http://x'}\n" STEPS,
+         ":1:11: unknown key \"gateway.adress\": did you mean \"address\"?"},
+        {"a misspelt gateway", "gatway: {address: 'http://x'}\n" STEPS,
+         ":1:1: unknown key \"gatway\": did you mean \"gateway\"?"},
+        {"a misspelt pipeline", GATEWAY "pipline: {steps: [{type: decode}]}\n",
+         ":2:1: unknown key \"pipline\": did you mean \"pipeline\"?"},
+        {"misspelt steps", GATEWAY "pipeline: {stpes: [{type: decode}]}\n",
+         ":2:12: unknown key \"pipeline.stpes\": did you mean \"steps\"?"},
+        {"a misspelt type", GATEWAY "pipeline: {steps: [{tpye: decode}]}\n",
+         ":2:21: unknown key \"tpye\" of a step: did you mean \"type\"?"},
+        {"a misspelt name", GATEWAY "pipelines: [{nmae: a, steps: [{type: decode}]}]\n",
+         ":2:14: unknown param \"nmae\" of a pipeline: did you mean \"name\"?"},
+        {"a misspelt param that must be there",
+         GATEWAY "pipeline: {steps: [{type: render, params: {adress: 'http://r'}}, {type: decode}]}\n",
+         ":2:44: unknown param \"adress\" of step render: did you mean \"address\"?"},
+        {"a step that is a text", GATEWAY "pipeline: {steps: [decode]}\n",
+         ":2:20: a step is a map with a \"type\", as in {type: decode}"},
+        {"steps that are a text", GATEWAY "pipeline: {steps: decode}\n", ":2:19: pipeline.steps: not a list of steps"},
+        {"a gateway that is a text", "gateway: http://x\n" STEPS, ":1:10: gateway takes keys and values, not a text"},
+        {"no gateway", STEPS,
+         ":1:1: gateway.address is missing: set it to the inference gateway's URL, such as "
+         "http://inference-gateway:80"},
+        {"steps of one of several pipelines",
+         GATEWAY "pipelines: [{name: a, steps: [{type: decode, when: {stream: true}}]}]\n",
+         ":2:30: steps of pipeline a: no step answers the request on some way through the conditions; end with a step "
+         "that always does, such as decode"},
+        {"none of one of several pipelines", GATEWAY "pipelines: [{name: a}]\n",
+         ":2:13: steps of pipeline a: none is there; a pipeline needs at least a step that answers, such as decode"},
+        {"a match of the only pipeline", GATEWAY "pipeline: {match: {models: x}, steps: [{type: decode}]}\n",
+         ":2:12: \"match\" stands in an entry of pipelines, not in pipeline: write pipelines, a list, in its place"},
+        {"a timeout without a unit", GATEWAY "pipeline: {steps: [{type: decode, timeout: 5}]}\n",
+         ":2:44: timeout of step decode: \"5\" is no duration with a unit, such as 500ms or 30s"},
+    };
+
+    size_t wrong = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct text output = {0};
+        char path[128], want[1024];
+
+        write_file("bad.yaml", rows[i].yaml, path);
+        assert_int_equal(check(path, &output), 2);
+        snprintf(want, sizeof want, "%s%s\n%s: 1 errors, 0 warnings\n", path, rows[i].said, path);
+        if (strcmp(output.data, want) != 0) {
+            print_error("%s: said: %s\nwanted: %s\n", rows[i].name, output.data, want);
+            wrong++;
+        }
+        text_free(&output);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 /* They are not in use: no metrics port, TLS off. */
 static void files_that_are_not_used_need_not_be_there(void **state)
 {
@@ -203,6 +299,9 @@ static void exit_codes_are_as_documented(void **state)
         {2, {program, "check", "--config", bad}, "bad.yaml:1:"},
         {2, {program, "check", "--config", out}, "missing.yaml"},
         {2, {program, "check"}, "usage"},
+        {2, {program, "check", good}, "check: --config FILE is missing"},
+        {2, {program, "explain", "--config", good}, "explain: --request FILE is missing"},
+        {2, {program, "reload"}, "reload: --pid-file FILE is missing"},
         {2, {program, "check", "--config", warned}, "nonsense"},
         {0, {program, "check", "--config", warned, "--allow-unknown-keys"}, "nonsense"},
         {1, {program, "serve", "--config", bad}, "bad.yaml:1:"},
@@ -370,6 +469,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_wrong_is_named_with_its_position),
+        TEST(a_mistake_is_told_once_in_words_that_help),
         TEST(files_that_are_not_used_need_not_be_there),
         TEST(what_came_from_the_environment_is_not_shown),
         TEST(everything_wrong_is_told_at_once),

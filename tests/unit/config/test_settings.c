@@ -192,7 +192,7 @@ static void mistakes_are_said_with_their_place(void **state)
          "f.yaml:1:24: response.buffer_low is above response.buffer_high\n"},
         {"a stack too small", "runtime: {fiber_stack: 4KiB}\n",
          "f.yaml:1:24: runtime.fiber_stack: \"4KiB\" is too small: the least is 64KiB\n"},
-        {"steps that are no list", "pipeline: {steps: {}}\n", "f.yaml:1:19: pipeline.steps takes a list of steps\n"},
+        {"steps that are no list", "pipeline: {steps: {}}\n", "f.yaml:1:19: pipeline.steps: not a list of steps\n"},
         {"a step that is a text", "pipeline: {steps: [decode]}\n",
          "f.yaml:1:20: a step is a map with a \"type\", as in {type: decode}\n"},
         {"a step without a type", "pipeline: {steps: [{id: a}]}\n", "f.yaml:1:20: a step needs a \"type\"\n"},
