@@ -18,11 +18,19 @@ static void put_place(struct page *page, struct position at)
         put(page, "environment %s", at.file);
 }
 
+/* By which variables; what they hold is not shown. */
+static void put_origin(struct page *page, const struct value *value)
+{
+    if (value && value->origin.size > 0)
+        put(page, ", %.*s", COORD_FMT(value->origin));
+}
+
 static void put_source(struct page *page, const struct value *value)
 {
     if (value->source == VALUE_INHERITED)
         put(page, "inherited from %s%s", value->param->inherits, value->at.line > 0 ? " at " : ", ");
     put_place(page, value->at);
+    put_origin(page, value);
 }
 
 static void put_value(struct page *page, const struct value *value, const char *indent)
@@ -90,6 +98,7 @@ static void put_gateway(struct page *page, const struct gateway_settings *gatewa
     }
     put(page, "  gateway: %.*s, %.*s (", COORD_FMT(gateway->name), COORD_FMT(shown_address(gateway)));
     put_place(page, gateway->address_at);
+    put_origin(page, config_find(&gateway->values, "address"));
     put(page, ")\n  transport: %s\n", transport_of(gateway));
 }
 

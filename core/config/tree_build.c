@@ -206,16 +206,19 @@ static bool tag_is(const yaml_char_t *tag, const char *name)
 /* Substitutes and checks the text of a scalar; leaves a broken node when something is wrong with it. */
 static bool scalar_finish(struct builder *builder, struct node *node, bool is_key)
 {
-    const char *problem = NULL;
+    struct substituted result = {0};
     coord_slice raw = node->text;
 
     if (memchr(raw.data, 0, raw.size)) {
         node->broken = true;
         refuse(builder, node->at, "a NUL character is not allowed here");
-    } else if (!is_key &&
-               !substitute(&builder->substitution, builder->arena, raw, &node->text, &node->substituted, &problem)) {
+    } else if (!is_key && !substitute(&builder->substitution, builder->arena, raw, &result)) {
         node->broken = true;
-        refuse(builder, node->at, problem);
+        refuse(builder, node->at, result.problem);
+    } else if (!is_key) {
+        node->text = result.text;
+        node->substituted = result.happened;
+        node->origin = result.origin;
     }
     return true;
 }

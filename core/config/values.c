@@ -198,6 +198,7 @@ static void take_inherited(const struct loading *loading, struct value *value)
         return;
     node = text_node(parent->text, parent->at);
     node.substituted = parent->secret;
+    node.origin = parent->origin;
     take(loading, value, &node, VALUE_INHERITED);
     value->environment = parent->environment;
 }

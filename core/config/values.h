@@ -20,6 +20,7 @@ struct value {
     enum value_source source;
     struct position at; /* also set, with VALUE_ABSENT, when what was given was wrong */
     bool secret;        /* SECRET, or substituted: never printed */
+    coord_slice origin; /* of a substituted one: by which variables, never with what */
     bool environment;   /* it, or what it inherits, came from a variable */
     coord_slice text;   /* STRING, SECRET, ENUM, URL (normalised); the text as written for the others */
     int64_t integer;    /* INT, DURATION (ns), SIZE (bytes), BOOL, ENUM (index) */
