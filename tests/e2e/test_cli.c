@@ -317,6 +317,8 @@ static void exit_codes_are_as_documented(void **state)
         {0, {program, "--version"}, "ABI"},
         {0, {program, "steps"}, "kv-shared-storage"},
         {0, {program, "steps", "prefill"}, "kv_connector"},
+        {0, {program, "steps", "prefill"}, ", licence Apache-2.0 (/"},
+        {0, {program, "steps", "prefill", "--json"}, "\"licence\":\"Apache-2.0\""},
         {0, {program, "steps", "render"}, "timeout (duration, at least 0s)"},
         {0, {program, "steps", "render"}, "max_idle_conns_per_host (int, 0 to 65536)"},
         {0, {program, "steps", "prefill", "--json"}, "\"default\""},
