@@ -297,13 +297,49 @@ static bool find_leg(void *argument)
     return wanted->found != NULL;
 }
 
+static bool goes_alike(const struct leg *a, const struct leg *b)
+{
+    return strcmp(a->wire.message.upstream, b->wire.message.upstream) == 0 &&
+           coord_slice_equal(a->wire.message.phase, b->wire.message.phase);
+}
+
+/* What has come instead, by the names that can be asked for. The kit is locked. */
+static void print_legs(const struct coord_kit *kit)
+{
+    for (const struct leg *leg = kit->legs, *other; leg; leg = leg->next) {
+        size_t count = 0;
+
+        for (other = kit->legs; other != leg && !goes_alike(other, leg);)
+            other = other->next;
+        if (other != leg)
+            continue; /* printed with that one */
+        for (; other; other = other->next)
+            count += goes_alike(other, leg);
+        fprintf(stderr, "%s upstream %s", leg == kit->legs ? ":" : ",", leg->wire.message.upstream);
+        if (leg->wire.message.phase.size > 0)
+            fprintf(stderr, " phase %.*s", COORD_FMT(leg->wire.message.phase));
+        fprintf(stderr, " (%zu)", count);
+    }
+}
+
+static void complain_no_leg(struct coord_kit *kit, const char *which, size_t index)
+{
+    pthread_mutex_lock(&kit->lock);
+    fprintf(stderr, "testkit: after %lld ms there is no leg %s%snumber %zu; legs so far%s",
+            (long long)(kit->patience_ns / COORD_KIT_MS), which ? which : "", which ? " " : "", index,
+            kit->legs ? "" : ": none");
+    print_legs(kit);
+    fprintf(stderr, "\n");
+    pthread_mutex_unlock(&kit->lock);
+}
+
 const coord_kit_message *coord_kit_leg(coord_kit *kit, const char *which, size_t index)
 {
     struct wanted wanted = {.kit = kit, .which = which, .index = index};
 
     if (coord_kit_wait(kit, find_leg, &wanted))
         return &wanted.found->wire.message;
-    complain_late(kit, "leg", which);
+    complain_no_leg(kit, which, index);
     return NULL;
 }
 
@@ -465,6 +501,14 @@ static bool has_line(const char *page, const char *line, size_t size)
     return false;
 }
 
+static bool is_bucket(const char *line)
+{
+    static const char ending[] = "_bucket";
+    size_t name = strcspn(line, "{ \n"), size = sizeof ending - 1;
+
+    return name > size && memcmp(line + name - size, ending, size) == 0;
+}
+
 const char *coord_kit_moved(coord_kit *kit)
 {
     char *now = coord_kit_host_metrics();
@@ -475,7 +519,8 @@ const char *coord_kit_moved(coord_kit *kit)
         end = strchr(at, '\n');
         if (!end)
             break;
-        if (*at != '#' && strncmp(at, "process_", 8) != 0 && !has_line(kit->metrics, at, (size_t)(end - at)))
+        if (*at != '#' && strncmp(at, "process_", 8) != 0 && !is_bucket(at) &&
+            !has_line(kit->metrics, at, (size_t)(end - at)))
             kit_text_append(&kit->moved, at, (size_t)(end - at) + 1);
     }
     free(now);

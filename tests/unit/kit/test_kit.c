@@ -6,6 +6,8 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdio.h>
+#include <unistd.h>
 
 static const char DECODE[] = "pipeline: {steps: [{type: decode}]}\n";
 static const char CHAT[] = "/v1/chat/completions";
@@ -44,6 +46,51 @@ static void a_leg_and_its_answer_are_kept_byte_for_byte(void **state)
     assert_memory_equal(leg->body.data, BODY, sizeof BODY - 2); /* the connector adds a member behind the last */
     assert_int_equal(coord_kit_leg_count(kit, NULL), 1);
     assert_int_equal(coord_kit_leg_count(kit, "prefill"), 0);
+    assert_true(coord_kit_stop(kit));
+}
+
+/* Standard error, into a file until the second call, which gives what was written. */
+static const char *capture_errors(bool begin)
+{
+    static char said[4096];
+    static FILE *file;
+    static int before;
+
+    fflush(stderr);
+    if (begin) {
+        file = tmpfile();
+        before = dup(STDERR_FILENO);
+        assert_true(file && before >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+        return NULL;
+    }
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    said[fread(said, 1, sizeof said - 1, file)] = '\0';
+    fclose(file);
+    return said;
+}
+
+static void a_leg_that_does_not_come_is_told_with_those_that_did(void **state)
+{
+    coord_kit *kit =
+        coord_kit_start(&(coord_kit_options){.size = sizeof(coord_kit_options),
+                                             .yaml = "pipeline: {steps: [{type: prefill}, {type: decode}]}\n",
+                                             .patience_ns = 200 * COORD_KIT_MS});
+
+    (void)state;
+    assert_non_null(kit);
+    capture_errors(true);
+    assert_null(coord_kit_leg(kit, "tier", 0));
+    assert_non_null(
+        strstr(capture_errors(false), "testkit: after 200 ms there is no leg tier number 0; legs so far: none\n"));
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("{}")});
+    coord_kit_post(kit, CHAT, BODY);
+    coord_kit_post(kit, CHAT, BODY);
+    capture_errors(true);
+    assert_null(coord_kit_leg(kit, NULL, 4));
+    assert_non_null(strstr(capture_errors(false), "there is no leg number 4; legs so far: upstream gateway phase "
+                                                  "prefill (2), upstream gateway phase decode (2)\n"));
     assert_true(coord_kit_stop(kit));
 }
 
@@ -156,6 +203,8 @@ static void the_log_and_the_metrics_are_there(void **state)
     assert_true(coord_kit_logged(kit, "model=kit-model"));
     assert_true(coord_kit_metric("request_total", &model) == before + 1);
     assert_non_null(strstr(coord_kit_moved(kit), "request_total{model_name=\"kit-model\"} 1\n"));
+    assert_non_null(strstr(coord_kit_moved(kit), "request_duration_seconds_count{"));
+    assert_null(strstr(coord_kit_moved(kit), "_bucket"));
     assert_null(strstr(coord_kit_moved(kit), "process_"));
     assert_null(strstr(coord_kit_moved(kit), "request_error_total"));
     for (size_t i = 0; coord_kit_log_line(kit, i).data; i++)
@@ -259,6 +308,7 @@ static void slots_are_counted_as_they_come_and_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_leg_that_does_not_come_is_told_with_those_that_did),
         cmocka_unit_test(a_leg_and_its_answer_are_kept_byte_for_byte),
         cmocka_unit_test(a_request_without_a_rule_is_501),
         cmocka_unit_test(the_first_rule_that_matches_decides_until_it_is_used_up),
