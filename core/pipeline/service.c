@@ -274,9 +274,20 @@ static bool hurry(struct service *service)
     return false;
 }
 
+/* The last line: how it went. */
+static bool drained(const struct service *service, int64_t since_ns)
+{
+    unsigned cut = atomic_load(&service->cut);
+
+    coord_log(NULL, COORD_LOG_INFO, "drained",
+              (coord_field[]){LOG_INT_FIELD("cut", cut), LOG_SECONDS_FIELD("seconds", clock_ns() - since_ns)}, 2);
+    return cut == 0;
+}
+
 bool service_drain(struct service *service, int again)
 {
     const struct settings *settings = service->generation->settings;
+    int64_t since = clock_ns();
     unsigned ended = 0;
     bool timed_out;
 
@@ -289,7 +300,7 @@ bool service_drain(struct service *service, int again)
         return hurry(service);
     post_all(service, offsetof(struct worker, close_task));
     if (wait_ended(service, &ended, again, settings->server.shutdown_timeout_ns, &timed_out))
-        return true;
+        return drained(service, since);
     if (!timed_out)
         return hurry(service);
     post_all(service, offsetof(struct worker, stop_task));
@@ -301,7 +312,7 @@ bool service_drain(struct service *service, int again)
         lingering_report(service);
     coord_logf(NULL, COORD_LOG_WARNING, "%u answers were cut: they did not finish within server.shutdown_timeout",
                atomic_load(&service->cut));
-    return atomic_load(&service->cut) == 0;
+    return drained(service, since);
 }
 
 /* Joins the threads that have said that they end; false when one does not within a second. */

@@ -82,6 +82,7 @@ static void streams_finish_and_nothing_accepted_is_lost(void **state)
     }
     assert_true(process_wait(&deployed.coordinator, 5000));
     assert_int_equal(deployed.coordinator.code, 0);
+    assert_contains(process_log(&deployed.coordinator), " drained cut=0 seconds=");
     assert_true(client_wait_closed(idle, 1000));
     assert_true(client_wait_closed(silent, 1000));
 }
@@ -155,6 +156,7 @@ static void what_does_not_finish_in_time_is_cut_with_an_error_event(void **state
     assert_lacks(stream->answer.body.data, "[DONE]");
     assert_true(process_wait(&deployed.coordinator, 5000));
     assert_int_equal(deployed.coordinator.code, 1);
+    assert_contains(process_log(&deployed.coordinator), " drained cut=2 seconds=");
     assert_true(client_wait_closed(whole, 1000));
 }
 
