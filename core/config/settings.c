@@ -8,6 +8,7 @@
 #include "config/sections.h"
 #include "config/pipelines.h"
 #include "config/substitute.h"
+#include "config/variables.h"
 
 #include <assert.h>
 #include <regex.h>
@@ -65,18 +66,6 @@ static struct override from_flags(const struct sources *sources, const char *nam
         override.at = (struct position){.file = flag->flag};
     }
     return override;
-}
-
-/* server.read_timeout → COORDINATOR_SERVER_READ_TIMEOUT. NULL when memory is short. */
-static char *variable_name(struct arena *arena, const char *section, const char *name)
-{
-    char *variable = arena_printf(arena, "COORDINATOR_%s%s%s", section, *section ? "_" : "", name);
-
-    for (char *c = variable; c && *c; c++) {
-        if (*c >= 'a' && *c <= 'z')
-            *c = (char)(*c - 'a' + 'A');
-    }
-    return variable;
 }
 
 static struct override from_environment(const struct sources *sources, const char *name)
@@ -492,6 +481,7 @@ static struct settings *build(struct arena *arena, const struct node *root, cons
         if (i != SECTION_PIPELINE) /* of which there may be several */
             load_section(settings, input, (enum section)i, &sections[i], complaints);
     load_gateways(settings, input, complaints);
+    variables_check(arena, input->environment, complaints);
     pipelines_read(&(struct pipelines_input){.settings = settings,
                                              .allow_unknown = input->allow_unknown,
                                              .complaints = complaints,

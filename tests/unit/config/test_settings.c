@@ -381,6 +381,27 @@ static void flags_beat_the_environment_beats_the_file(void **state)
     forget(&loaded);
 }
 
+static void a_variable_that_is_nearly_one_of_ours_is_a_warning(void **state)
+{
+    char *environment[] = {"COORDINATOR_SERVER_REED_TIMEOUT=1s", "COORDINATOR_LOG_LEVLE=3",
+                           "COORDINATOR_GATEWAY_ADRESS=http://x",
+                           "COORDINATOR_SERVER_WRITE_TIMEOTU=", /* set to nothing counts as unset */
+                           "COORDINATOR_LOG_LEVEL=2", "COORDINATOR_RESPONSE_BUFFER_HIGH=128KiB",
+                           /* not ours, and other people's */
+                           "COORDINATOR_PLUGIN_PATH=/x", "COORDINATOR_BIN=/x",
+                           "COORDINATOR_SERVER_SERVICE_HOST=10.0.0.1", "COORDINATOR_SERVER_SERVICE_PORT=80",
+                           "COORDINATOR_SERVER_PORT=tcp://10.0.0.1:80", "COORDINATOR_GATEWAY_PORT_80_TCP_ADDR=10.0.0.1",
+                           "COORDINATOR_SERVER_=x", "COORDINATOR_=x", "NOT_COORDINATOR_SERVER_REED_TIMEOUT=1s", NULL};
+    struct loaded loaded = load_with_variables("", environment);
+
+    (void)state;
+    assert_said(&loaded,
+                "COORDINATOR_SERVER_REED_TIMEOUT: warning: sets no key: did you mean COORDINATOR_SERVER_READ_TIMEOUT?\n"
+                "COORDINATOR_LOG_LEVLE: warning: sets no key: did you mean COORDINATOR_LOG_LEVEL?\n"
+                "COORDINATOR_GATEWAY_ADRESS: warning: sets no key: did you mean COORDINATOR_GATEWAY_ADDRESS?\n");
+    forget(&loaded);
+}
+
 static void variables_of_the_gateway_reach_the_default_one_wherever_it_stands(void **state)
 {
     static const struct {
@@ -542,6 +563,7 @@ int main(void)
         cmocka_unit_test(no_file_at_all_gives_defaults),
         cmocka_unit_test(every_key_but_those_of_plugins_can_come_from_the_environment),
         cmocka_unit_test(flags_beat_the_environment_beats_the_file),
+        cmocka_unit_test(a_variable_that_is_nearly_one_of_ours_is_a_warning),
         cmocka_unit_test(variables_of_the_gateway_reach_the_default_one_wherever_it_stands),
         cmocka_unit_test(mistakes_in_variables_and_flags_name_them),
         cmocka_unit_test(substitution_reads_the_given_environment),
