@@ -21,7 +21,9 @@ int cli_check(const struct arguments *arguments)
     struct loaded loaded;
     int code;
 
-    if (!arguments->config || arguments->rest_count > 0)
+    if (!arguments->config)
+        return cli_lacks("check", "--config FILE");
+    if (arguments->rest_count > 0)
         return cli_misused("check");
     curl_global_init(CURL_GLOBAL_DEFAULT);
     load_all(&loaded, arguments);

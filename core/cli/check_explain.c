@@ -18,11 +18,19 @@ static void put_place(struct page *page, struct position at)
         put(page, "environment %s", at.file);
 }
 
+/* By which variables; what they hold is not shown. */
+static void put_origin(struct page *page, const struct value *value)
+{
+    if (value && value->origin.size > 0)
+        put(page, ", %.*s", COORD_FMT(value->origin));
+}
+
 static void put_source(struct page *page, const struct value *value)
 {
     if (value->source == VALUE_INHERITED)
         put(page, "inherited from %s%s", value->param->inherits, value->at.line > 0 ? " at " : ", ");
     put_place(page, value->at);
+    put_origin(page, value);
 }
 
 static void put_value(struct page *page, const struct value *value, const char *indent)
@@ -55,13 +63,6 @@ static void put_conditions(struct page *page, const struct conditions *condition
 
 /* ---- Gateways ---- */
 
-static bool is_secure(const struct gateway_settings *gateway)
-{
-    static const char scheme[] = "https://";
-
-    return gateway->address.size >= sizeof scheme - 1 && memcmp(gateway->address.data, scheme, sizeof scheme - 1) == 0;
-}
-
 static const char *transport_of(const struct gateway_settings *gateway)
 {
     switch ((enum upstream_transport)gateway->transport) {
@@ -72,15 +73,15 @@ static const char *transport_of(const struct gateway_settings *gateway)
     case UPSTREAM_AUTO:
         break;
     }
-    return is_secure(gateway) ? "libcurl (gateway.transport is auto, and the URL is https)"
-                              : "direct (gateway.transport is auto, and the URL is http)";
+    return url_is_secure(gateway->address) ? "libcurl (gateway.transport is auto, and the URL is https)"
+                                           : "direct (gateway.transport is auto, and the URL is http)";
 }
 
 /* What stands behind the host of an address from the environment is not shown. */
 static coord_slice shown_address(const struct gateway_settings *gateway)
 {
     coord_slice address = gateway->address;
-    size_t scheme = is_secure(gateway) ? strlen("https://") : strlen("http://");
+    size_t scheme = url_is_secure(gateway->address) ? strlen("https://") : strlen("http://");
     const char *path;
 
     if (!gateway->address_secret || address.size <= scheme)
@@ -97,6 +98,7 @@ static void put_gateway(struct page *page, const struct gateway_settings *gatewa
     }
     put(page, "  gateway: %.*s, %.*s (", COORD_FMT(gateway->name), COORD_FMT(shown_address(gateway)));
     put_place(page, gateway->address_at);
+    put_origin(page, config_find(&gateway->values, "address"));
     put(page, ")\n  transport: %s\n", transport_of(gateway));
 }
 

@@ -54,6 +54,12 @@ static const struct cli_command *find(const char *name)
     return NULL;
 }
 
+int cli_lacks(const char *name, const char *flag)
+{
+    fprintf(stderr, "coordinator %s: %s is missing\n", name, flag);
+    return cli_misused(name);
+}
+
 int cli_misused(const char *name)
 {
     fprintf(stderr, "usage: coordinator %s\n", find(name)->usage);

@@ -169,7 +169,9 @@ int cli_explain(const struct arguments *arguments)
     struct asked asked = {0};
     int code = USAGE;
 
-    if (!arguments->config || !arguments->request || arguments->rest_count > 0)
+    if (!arguments->config || !arguments->request)
+        return cli_lacks("explain", arguments->config ? "--request FILE" : "--config FILE");
+    if (arguments->rest_count > 0)
         return cli_misused("explain");
     if (read_all(arguments, &asked)) {
         curl_global_init(CURL_GLOBAL_DEFAULT);

@@ -2,6 +2,7 @@
 #include "cli/load.h"
 
 #include "pipeline/loader.h"
+#include "pipeline/preflight.h"
 #include "telemetry/log.h"
 
 #include <stdio.h>
@@ -146,7 +147,10 @@ bool load_types(struct registry *registry, const struct arguments *arguments, bo
     return loaded && complaints->errors == 0;
 }
 
-/* `alone`: nothing serves yet, so that the log may be set up. `adjust` may be NULL. */
+/*
+ * `alone`: nothing serves yet, so that the log may be set up. `adjust` may be NULL; with it nothing is served to anybody, so that
+ * files need not be there.
+ */
 static void load(struct loaded *loaded, const struct arguments *arguments, bool alone,
                  void (*adjust)(struct settings *settings))
 {
@@ -163,6 +167,8 @@ static void load(struct loaded *loaded, const struct arguments *arguments, bool 
     }
     if (adjust)
         adjust(settings);
+    else
+        preflight_check(settings, &loaded->complaints);
     if (alone)
         log_configure((int32_t)settings->log_level, settings->log_format ? LOG_JSON : LOG_TEXT);
     loader_load_all(&loaded->registry, settings, getenv("COORDINATOR_PLUGIN_PATH"), &loaded->complaints);

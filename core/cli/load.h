@@ -42,7 +42,7 @@ struct loaded {
 void load_all(struct loaded *loaded, const struct arguments *arguments);
 /* The same beside what serves: the log stays as it is. */
 void load_beside(struct loaded *loaded, const struct arguments *arguments);
-/* The same, with settings changed by `adjust` (or NULL) once they have been checked. */
+/* The same for a dry run: settings are changed by `adjust` once they have been checked, and files that they name may be missing. */
 void load_adjusted(struct loaded *loaded, const struct arguments *arguments, void (*adjust)(struct settings *settings));
 /* `generation`, if still there, is freed too. */
 void load_release(struct loaded *loaded);
@@ -65,6 +65,8 @@ struct cli_command {
 
 /* Prints how that subcommand is used to standard error. Returns the exit code of wrong usage, 2. */
 int cli_misused(const char *name);
+/* The same after a line that says which flag is missing. */
+int cli_lacks(const char *name, const char *flag);
 
 int cli_serve(const struct arguments *arguments);
 int cli_reload(const struct arguments *arguments);

@@ -78,7 +78,9 @@ int cli_reload(const struct arguments *arguments)
     int64_t timeout_ns = DEFAULT_TIMEOUT_NS;
     int code;
 
-    if (!arguments->pid_file || arguments->rest_count > 0 ||
+    if (!arguments->pid_file)
+        return cli_lacks("reload", "--pid-file FILE");
+    if (arguments->rest_count > 0 ||
         (arguments->timeout && (!parse_duration(coord_slice_of(arguments->timeout), &timeout_ns) || timeout_ns < 0)))
         return cli_misused("reload");
     code = reload(arguments->pid_file, timeout_ns, &answer, &reason);

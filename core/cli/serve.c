@@ -137,7 +137,9 @@ int cli_serve(const struct arguments *arguments)
     struct loaded loaded;
     int code;
 
-    if (!arguments->config || arguments->rest_count > 0)
+    if (!arguments->config)
+        return cli_lacks("serve", "--config FILE");
+    if (arguments->rest_count > 0)
         return cli_misused("serve");
     if (!take_signals(&serving)) {
         fprintf(stderr, "coordinator: signals cannot be waited for: %s\n", strerror(errno));

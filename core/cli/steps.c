@@ -82,6 +82,7 @@ static void json_type(coord_json *json, const struct listed *listed)
     json_text(json, "help", or_empty(listed->help));
     json_text(json, "plugin", listed->plugin->name);
     json_text(json, "version", listed->plugin->version);
+    json_text(json, "licence", listed->plugin->licence);
     json_text(json, "file", listed->plugin->file);
     json_names(json, "needs", listed->needs);
     json_names(json, "provides", listed->provides);
@@ -120,8 +121,10 @@ static void print_range(const coord_param *param)
 
 static void print_type(const struct listed *listed)
 {
-    printf("%s %s: %s\n  from %s %s (%s)\n", listed->kind, listed->name, or_empty(listed->help), listed->plugin->name,
-           listed->plugin->version, listed->plugin->file);
+    const struct plugin *plugin = listed->plugin;
+
+    printf("%s %s: %s\n  from %s %s%s%s (%s)\n", listed->kind, listed->name, or_empty(listed->help), plugin->name,
+           plugin->version, *plugin->licence ? ", licence " : "", plugin->licence, plugin->file);
     for (size_t i = 0; i < listed->params->count; i++) {
         coord_param param = param_at(listed->params, i);
 

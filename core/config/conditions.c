@@ -53,6 +53,8 @@ static bool read_texts(const struct reading *reading, const struct node *node, c
         return false;
     }
     for (size_t i = 0; i < *count; i++) {
+        if (items[i]->broken)
+            return false; /* that was said */
         if (items[i]->kind != NODE_SCALAR || items[i]->text.size == 0) {
             wrong(reading, items[i]->at, key, "takes a text or a list of texts, none of them empty");
             return false;
@@ -166,6 +168,8 @@ static bool read_bound(const struct reading *reading, const struct node *map, co
 
     if (!node)
         return false;
+    if (node->broken)
+        return true;
     if (node->kind != NODE_SCALAR || !parse_integer(node->text, &value) || value < 0)
         wrong(reading, node->at, "prompt_tokens", "takes whole numbers of at least 0 as min and max");
     else

@@ -280,6 +280,11 @@ static bool read_item(const struct reading *reading, const coord_param *param, c
         return false;
     }
     value->secret |= hidden(param, item);
+    if (value->origin.size == 0)
+        value->origin = item->origin;
+    else if (item->origin.size > 0)
+        value->origin = coord_slice_of(
+            arena_printf(reading->arena, "%.*s, %.*s", COORD_FMT(value->origin), COORD_FMT(item->origin)));
     value->items[index] = item->text;
     return true;
 }
@@ -344,6 +349,7 @@ bool convert(const struct reading *reading, const coord_param *param, const stru
         return refuse(reading, param, node, "takes a%s %s, not a %s", strchr("aeiou", type_name[0]) ? "n" : "",
                       type_name, node->kind == NODE_LIST ? "list" : "map");
     value->secret = hidden(param, node);
+    value->origin = node->origin;
     if (!collection)
         value->text = node->text; /* as written; readers of texts put theirs */
     return readers[param->type](reading, param, node, value);

@@ -186,6 +186,13 @@ static const char *url_problem(coord_slice text, coord_slice *authority)
     return NULL;
 }
 
+bool url_is_secure(coord_slice normal)
+{
+    static const coord_slice scheme = COORD_SLICE("https://");
+
+    return normal.size >= scheme.size && memcmp(normal.data, scheme.data, scheme.size) == 0;
+}
+
 /* Scheme and host in lower case, no slash at the end. */
 static coord_slice url_tidy(struct arena *arena, const char *url)
 {

@@ -3,6 +3,7 @@
 
 #include "config/conditions.h"
 #include "config/header_names.h"
+#include "config/sections.h"
 #include "config/steps.h"
 
 enum { SHOWN_MAX = 80 };
@@ -71,7 +72,21 @@ static void read_common(const struct pipelines_input *input, const struct node *
     if (loaded || pipeline->values.count > 0)
         read_forwarding(input, map, where, pipeline);
     pipeline->steps_at = map ? map->at : input->settings->root->at;
+    pipeline->steps_told =
+        !input->allow_unknown && section_key_is_misspelt(SECTION_PIPELINE, others, map, KEYS[KEY_ROWS - 1].name);
     steps_read(input->settings->arena, pipeline, node_get(map, "steps"), input->allow_unknown, input->complaints);
+}
+
+/* What is wrong with the key itself, or its value, is why it has no steps. */
+static bool single_was_told(const struct pipelines_input *input, const struct node *map)
+{
+    const struct node *root = input->settings->root;
+    struct keys keys = section_other_keys(SECTION_TOP);
+
+    if (map && !node_is_null(map))
+        return map->kind != NODE_MAP;
+    return !input->allow_unknown && (section_key_is_misspelt(SECTION_TOP, keys, root, "pipeline") ||
+                                     section_key_is_misspelt(SECTION_TOP, keys, root, "pipelines"));
 }
 
 /* `pipeline:`, or nothing at all: one called default. */
@@ -88,7 +103,9 @@ static void read_single(const struct pipelines_input *input, const struct node *
     pipeline->at = map ? map->at : settings->root->at;
     pipeline->match = conditions_read(settings->arena, NULL, "match", false, input->complaints);
     pipeline->gateway = default_gateway(settings);
+    pipeline->steps_label = "pipeline.steps";
     read_common(input, map, "pipeline", pipeline_keys(false), pipeline);
+    pipeline->steps_told |= single_was_told(input, map);
     settings->pipelines = pipeline;
     settings->pipeline_count = 1;
 }
@@ -97,8 +114,11 @@ static coord_slice read_name(const struct pipelines_input *input, const struct n
 {
     const struct node *name = node_get(map, "name");
 
-    if (name && name->kind == NODE_SCALAR && name->text.size > 0)
+    if (name && name->kind == NODE_SCALAR && name->text.size > 0 && !name->broken)
         return name->text;
+    if (name ? name->broken
+             : !input->allow_unknown && section_key_is_misspelt(SECTION_PIPELINE, pipeline_keys(true), map, "name"))
+        return (coord_slice){0};
     complain(input->complaints, COMPLAINT_ERROR, name ? name->at : map->at, "a pipeline needs a name");
     return (coord_slice){0};
 }
@@ -127,10 +147,12 @@ static void read_one(const struct pipelines_input *input, const struct node *map
 {
     struct settings *settings = input->settings;
     const struct node *gateway = node_get(map, "gateway");
-    char *where;
+    char *where, *label;
 
-    pipeline->at = map->at;
+    pipeline->at = pipeline->steps_at = map->at;
     pipeline->match = (struct conditions){.stream = -1, .media = -1};
+    pipeline->steps_label = "steps of a pipeline";
+    pipeline->steps_told = map->kind != NODE_MAP || map->broken;
     if (map->broken)
         return;
     if (map->kind != NODE_MAP) {
@@ -145,8 +167,11 @@ static void read_one(const struct pipelines_input *input, const struct node *map
         complain(input->complaints, COMPLAINT_ERROR, map->at,
                  "pipeline \"%.*s\" names no gateway, and there is no default one", shown(pipeline->name),
                  pipeline->name.data ? pipeline->name.data : "");
-    where = arena_printf(settings->arena, "pipeline %.*s", COORD_FMT(pipeline->name));
-    read_common(input, map, where ? where : "pipeline", pipeline_keys(true), pipeline);
+    where = pipeline->name.size > 0 ? arena_printf(settings->arena, "pipeline %.*s", COORD_FMT(pipeline->name)) : NULL;
+    label = arena_printf(settings->arena, "steps of pipeline %.*s", COORD_FMT(pipeline->name));
+    if (label && pipeline->name.size > 0)
+        pipeline->steps_label = label;
+    read_common(input, map, where ? where : "a pipeline", pipeline_keys(true), pipeline);
 }
 
 static void read_list(const struct pipelines_input *input, const struct node *list)

@@ -130,8 +130,11 @@ static const coord_param runtime[] = {
 };
 
 static const coord_param plugins[] = {
-    {COORD_PARAM(STRING_LIST, "path", "folders whose plugins are loaded; not set: the installed ones")},
-    {COORD_PARAM(STRING_LIST, "load", "further plugin files"), .fallback = "[]"},
+    {COORD_PARAM(
+        STRING_LIST, "path",
+        "folders whose plugins are loaded, relative ones from the working directory; not set: the installed ones")},
+    {COORD_PARAM(STRING_LIST, "load", "further plugin files, relative ones from the working directory"),
+     .fallback = "[]"},
 };
 
 static const struct key top_others[] = {
@@ -192,6 +195,26 @@ const struct text_rule *section_text_rule(enum section section, const char *name
         if (rules[i].section == section && strcmp(rules[i].name, name) == 0)
             return &rules[i].rule;
     return NULL;
+}
+
+bool section_key_is_misspelt(enum section section, struct keys others, const struct node *map, const char *name)
+{
+    enum { MOST = 64 };
+    const struct param_table *table = &sections[section].table;
+    const char *names[MOST];
+    size_t count = 0;
+
+    for (size_t i = 0; i < table->count && count < MOST; i++)
+        names[count++] = table->rows[i].name;
+    for (size_t i = 0; i < others.count && count < MOST; i++)
+        names[count++] = others.rows[i].name;
+    for (size_t i = 0; map && map->kind == NODE_MAP && i < map->count; i++) {
+        const char *near = nearest_name(map->entries[i].key, names, count);
+
+        if (near && strcmp(near, name) == 0 && !coord_slice_is(map->entries[i].key, name))
+            return true;
+    }
+    return false;
 }
 
 bool section_has_environment(enum section section) { return !sections[section].no_environment; }

@@ -31,6 +31,12 @@ struct text_rule {
 /* The rule for that key; NULL: as it likes. */
 const struct text_rule *section_text_rule(enum section section, const char *name);
 
+/*
+ * True when an unknown key of the map was meant as `name`, by what is near: that has been said, and nobody need miss `name`.
+ * `others`: the keys beside the section's own params. `map` may be NULL.
+ */
+bool section_key_is_misspelt(enum section section, struct keys others, const struct node *map, const char *name);
+
 /* False: no COORDINATOR_… variable reaches into it (decision 78). */
 bool section_has_environment(enum section section);
 

@@ -8,10 +8,12 @@
 #include "config/sections.h"
 #include "config/pipelines.h"
 #include "config/substitute.h"
+#include "config/variables.h"
 
 #include <assert.h>
 #include <regex.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const int64_t default_log_level = 2;
 static const int64_t default_body_mb = 64;
@@ -66,18 +68,6 @@ static struct override from_flags(const struct sources *sources, const char *nam
     return override;
 }
 
-/* server.read_timeout → COORDINATOR_SERVER_READ_TIMEOUT. NULL when memory is short. */
-static char *variable_name(struct arena *arena, const char *section, const char *name)
-{
-    char *variable = arena_printf(arena, "COORDINATOR_%s%s%s", section, *section ? "_" : "", name);
-
-    for (char *c = variable; c && *c; c++) {
-        if (*c >= 'a' && *c <= 'z')
-            *c = (char)(*c - 'a' + 'A');
-    }
-    return variable;
-}
-
 static struct override from_environment(const struct sources *sources, const char *name)
 {
     char *variable = variable_name(sources->arena, settings_section_name(sources->section), name);
@@ -117,9 +107,25 @@ static const struct node *without_private_keys(struct arena *arena, const struct
     return copy;
 }
 
-static const struct node *section_node(const struct settings *settings, enum section section)
+/* The map of the gateway called default, which may stand among the others. `*label`: what it is called in messages. */
+static const struct node *default_gateway(const struct node *root, const char **label)
 {
-    return section == SECTION_TOP ? settings->root : node_get(settings->root, settings_section_name(section));
+    const struct node *alone = node_get(root, "gateway"), *among = node_get(node_get(root, "gateways"), "default");
+    bool is_among = among && node_is_null(alone);
+
+    *label = is_among ? "gateways.default" : "gateway";
+    return is_among ? among : alone;
+}
+
+/* The map of a section; `*label`: what it is called in messages. */
+static const struct node *section_node(const struct settings *settings, enum section section, const char **label)
+{
+    *label = settings_section_name(section);
+    if (section == SECTION_TOP)
+        return settings->root;
+    if (section == SECTION_GATEWAY)
+        return default_gateway(settings->root, label);
+    return node_get(settings->root, *label);
 }
 
 /* What the fill_… functions read from. */
@@ -196,12 +202,24 @@ static void check_listen_address(const struct filling *filling)
                  "server.listen_addr: no port: write :8080, host:8080 or [::1]:8080");
 }
 
+/* Each port has a listener of its own. */
+static void check_ports_differ(const struct filling *filling)
+{
+    const struct value *listen = find(filling, "listen_addr"), *metrics = find(filling, "metrics_port");
+    const char *colon = listen->text.size > 0 ? memrchr(listen->text.data, ':', listen->text.size) : NULL;
+
+    if (colon && metrics->integer > 0 && strtoll(colon + 1, NULL, 10) == metrics->integer)
+        complain(filling->complaints, COMPLAINT_ERROR, metrics->source == VALUE_DEFAULT ? listen->at : metrics->at,
+                 "server.metrics_port is the port of server.listen_addr: give it another, or 0 for none");
+}
+
 static void fill_server(const struct filling *filling)
 {
     struct settings *settings = filling->settings;
     int64_t megabytes = integer_of(filling, "max_request_body_size");
 
     check_listen_address(filling);
+    check_ports_differ(filling);
     settings->server.listen_addr = text_of(filling, "listen_addr");
     settings->server.metrics_port = integer_of(filling, "metrics_port");
     settings->server.metrics_cert_dir = text_of(filling, "metrics_cert_dir");
@@ -239,6 +257,16 @@ static void read_phase_headers(const struct filling *filling, struct gateway_set
     gateway->phase_header_count = names.count;
 }
 
+/* What upstreams with this transport will refuse when they are opened. */
+static void check_transport(const struct filling *filling, const struct gateway_settings *gateway, const char *label)
+{
+    const struct value *transport = find(filling, "transport");
+
+    if (url_is_secure(gateway->address) && coord_slice_is(transport->text, "direct"))
+        complain(filling->complaints, COMPLAINT_ERROR, transport->at,
+                 "%s.transport: direct speaks no TLS, and %s.address is https: set transport: auto", label, label);
+}
+
 static void read_gateway(const struct filling *filling, struct gateway_settings *gateway, const struct node *map,
                          const char *label)
 {
@@ -246,9 +274,13 @@ static void read_gateway(const struct filling *filling, struct gateway_settings 
     int64_t idle = integer_of(filling, "max_idle_conns_per_host");
 
     gateway->values = *filling->config;
+    gateway->label = label;
     gateway->at = map ? map->at : filling->settings->root->at;
     gateway->address = text_of(filling, "address");
     gateway->address_at = find(filling, "address")->at;
+    gateway->address_told =
+        gateway->address_at.file != NULL || (map && !node_is_null(map) && map->kind != NODE_MAP) ||
+        (!filling->input->allow_unknown && section_key_is_misspelt(SECTION_GATEWAY, (struct keys){0}, map, "address"));
     gateway->address_secret = find(filling, "address")->secret || find(filling, "address")->environment;
     gateway->given = map || gateway->address.size > 0;
     gateway->transport = (int32_t)integer_of(filling, "transport");
@@ -265,6 +297,7 @@ static void read_gateway(const struct filling *filling, struct gateway_settings 
     if ((cert->text.size > 0) != (key->text.size > 0))
         complain(filling->complaints, COMPLAINT_ERROR, cert->text.size > 0 ? cert->at : key->at,
                  "%s.cert_file and %s.key_file are set together", label, label);
+    check_transport(filling, gateway, label);
     read_phase_headers(filling, gateway, map, label);
 }
 
@@ -272,8 +305,14 @@ static void fill_gateway(const struct filling *filling)
 {
     struct settings *settings = filling->settings;
 
+    const char *label;
+    const struct node *map = section_node(settings, SECTION_GATEWAY, &label);
+
     settings->gateway.name = coord_slice_of("default");
-    read_gateway(filling, &settings->gateway, section_node(settings, SECTION_GATEWAY), "gateway");
+    read_gateway(filling, &settings->gateway, map, label);
+    settings->gateway.address_told |=
+        !filling->input->allow_unknown &&
+        section_key_is_misspelt(SECTION_TOP, section_other_keys(SECTION_TOP), settings->root, "gateway");
 }
 
 static void fill_nothing(const struct filling *filling) { (void)filling; }
@@ -323,13 +362,15 @@ static void load_section(struct settings *settings, const struct settings_input 
 {
     struct param_table table = settings_section_table(section);
     struct sources sources = {settings->arena, input, section};
+    const char *label;
+    const struct node *map = section_node(settings, section, &label);
     struct values_input values = {
         .arena = settings->arena,
         .tables = &table,
         .table_count = 1,
-        .map = section_node(settings, section),
+        .map = map,
         .at = settings->root->at,
-        .where = settings_section_name(section),
+        .where = label,
         .override = find_override,
         .override_context = &sources,
         .allow_unknown = input->allow_unknown,
@@ -342,7 +383,7 @@ static void load_section(struct settings *settings, const struct settings_input 
         fills[section](&(struct filling){settings, input, config, complaints});
 }
 
-/* `gateways:`, a map of name to the keys of `gateway:`. Variables and flags reach the default one only. */
+/* `gateways:`, a map of name to the keys of `gateway:`. The default one was read as a section: variables reach it only. */
 static void load_gateways(struct settings *settings, const struct settings_input *input, struct complaints *complaints)
 {
     const struct node *map = node_get(settings->root, "gateways");
@@ -370,18 +411,19 @@ static void load_gateways(struct settings *settings, const struct settings_input
                                       .where = label,
                                       .allow_unknown = input->allow_unknown};
 
-        if (coord_slice_is(entry->key, "default") && settings->gateway.given)
-            complain(complaints, COMPLAINT_ERROR, entry->at,
-                     "gateways.default and gateway are the same one: keep one of them");
+        if (coord_slice_is(entry->key, "default")) {
+            if (!node_is_null(node_get(settings->root, "gateway")))
+                complain(complaints, COMPLAINT_ERROR, entry->at,
+                         "gateways.default and gateway are the same one: keep one of them");
+            continue;
+        }
         if (!label || (!values_load(&values, &config, complaints) && config.count == 0))
             continue;
         named[i].name = entry->key;
         read_gateway(&(struct filling){settings, input, &config, complaints}, &named[i], entry->value, label);
-        if (named[i].address.size == 0)
+        if (named[i].address.size == 0 && !named[i].address_told)
             complain(complaints, COMPLAINT_ERROR, entry->at,
                      "%s.address is missing: set it to the gateway's URL, such as http://inference-gateway:80", label);
-        if (coord_slice_is(entry->key, "default"))
-            settings->gateway = named[i];
         all[settings->gateway_count++] = &named[i];
     }
 }
@@ -439,6 +481,7 @@ static struct settings *build(struct arena *arena, const struct node *root, cons
         if (i != SECTION_PIPELINE) /* of which there may be several */
             load_section(settings, input, (enum section)i, &sections[i], complaints);
     load_gateways(settings, input, complaints);
+    variables_check(arena, input->environment, complaints);
     pipelines_read(&(struct pipelines_input){.settings = settings,
                                              .allow_unknown = input->allow_unknown,
                                              .complaints = complaints,

@@ -58,6 +58,8 @@ struct gateway_settings {
     bool given;          /* by the file, the environment or a flag */
     coord_slice address; /* normalised URL, may be empty when absent */
     struct position address_at;
+    const char *label;   /* in messages: "gateway", "gateways.fast" */
+    bool address_told;   /* it is missing, and why that is was said */
     bool address_secret; /* from the environment: only scheme, host and port are shown */
     int32_t transport;
     int64_t max_idle_conns_per_host;
@@ -79,6 +81,8 @@ struct pipeline_settings {
     const struct step_entry *steps;
     size_t step_count;
     struct position steps_at;
+    const char *steps_label;    /* in messages: "pipeline.steps", "steps of pipeline gold" */
+    bool steps_told;            /* there are none, and why that is was said */
     struct coord_config values; /* kv_connector, ec_connector, use_openai_format, dp_size, …: what steps inherit */
 };
 

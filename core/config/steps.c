@@ -24,7 +24,8 @@ struct keys step_keys(void) { return KEYS_OF(keys); }
 
 static int shown(coord_slice text) { return text.size < SHOWN_MAX ? (int)text.size : SHOWN_MAX; }
 
-static void refuse_unknown(const struct entry *entry, bool allow_unknown, struct complaints *complaints)
+/* True when it was meant as `type`, which then is not missed. */
+static bool refuse_unknown(const struct entry *entry, bool allow_unknown, struct complaints *complaints)
 {
     const char *known = known_refusal("a step", entry->key);
     const char *names[KEY_ROWS], *near;
@@ -39,6 +40,7 @@ static void refuse_unknown(const struct entry *entry, bool allow_unknown, struct
         complain(complaints, allow_unknown ? COMPLAINT_WARNING : COMPLAINT_ERROR, entry->at,
                  "unknown key \"%.*s\" of a step: %s%s%s", shown(entry->key), entry->key.data,
                  near ? "did you mean \"" : "its params stand under \"params\"", near ? near : "", near ? "\"?" : "");
+    return near && !known && !allow_unknown && strcmp(near, keys[0].name) == 0;
 }
 
 /* The text of `type` or `id`; empty when absent or wrong. */
@@ -85,12 +87,16 @@ static void check_id(const struct step_entry *steps, size_t index, struct positi
 
 static void read_timeout(struct step_entry *step, const struct node *node, struct complaints *complaints)
 {
+    bool hidden = node && (node->kind != NODE_SCALAR || node->substituted);
+
     if (!node || node_is_null(node) || node->broken)
         return;
+    step->timeout_secret = node->substituted;
     if (node->kind != NODE_SCALAR || !parse_duration(node->text, &step->timeout_ns) || step->timeout_ns <= 0)
         complain(complaints, COMPLAINT_ERROR, node->at,
-                 "the timeout of a step is a duration with a unit, such as 500ms or 30s");
-    step->timeout_secret = node->substituted;
+                 "timeout of step %.*s: %s%.*s%s is no duration with a unit, such as 500ms or 30s", shown(step->id),
+                 step->id.data ? step->id.data : "", hidden ? "the value (not shown)" : "\"",
+                 hidden ? 0 : shown(node->text), node->text.data ? node->text.data : "", hidden ? "" : "\"");
 }
 
 static void read_on_error(struct step_entry *step, const struct node *node, struct complaints *complaints)
@@ -100,7 +106,8 @@ static void read_on_error(struct step_entry *step, const struct node *node, stru
     step->on_error_at = node->at;
     step->continues = node->kind == NODE_SCALAR && coord_slice_is(node->text, on_errors[1]);
     if (!step->continues && !(node->kind == NODE_SCALAR && coord_slice_is(node->text, on_errors[0])))
-        complain(complaints, COMPLAINT_ERROR, node->at, "on_error takes fail or continue");
+        complain(complaints, COMPLAINT_ERROR, node->at, "on_error of step %.*s takes fail or continue", shown(step->id),
+                 step->id.data ? step->id.data : "");
 }
 
 static void read_step(struct arena *arena, struct step_entry *steps, size_t index, const struct node *node,
@@ -108,6 +115,7 @@ static void read_step(struct arena *arena, struct step_entry *steps, size_t inde
 {
     struct step_entry *step = &steps[index];
     const struct node *type = node_get(node, "type"), *id = node_get(node, "id"), *params = node_get(node, "params");
+    bool type_told = false;
 
     step->at = node->at;
     step->when = (struct conditions){.stream = -1, .media = -1};
@@ -124,9 +132,9 @@ static void read_step(struct arena *arena, struct step_entry *steps, size_t inde
         for (size_t k = 0; k < KEY_ROWS; k++)
             known |= coord_slice_is(entry->key, keys[k].name);
         if (!known)
-            refuse_unknown(entry, allow_unknown, complaints);
+            type_told |= refuse_unknown(entry, allow_unknown, complaints);
     }
-    if (node_is_null(type))
+    if (node_is_null(type) && !type_told)
         complain(complaints, COMPLAINT_ERROR, node->at, "a step needs a \"type\"");
     step->type = read_text(node, "type", complaints);
     step->type_at = type ? type->at : node->at;
@@ -151,13 +159,17 @@ void steps_read(struct arena *arena, struct pipeline_settings *pipeline, const s
 {
     struct step_entry *steps;
 
-    if (node_is_null(list) || list->broken)
+    if (node_is_null(list))
+        return;
+    pipeline->steps_told |= list->broken;
+    if (list->broken)
         return;
     pipeline->steps_at = list->at;
     if (list->kind != NODE_LIST || list->count > STEPS_MAX) {
+        pipeline->steps_told = true;
         complain(complaints, COMPLAINT_ERROR, list->at,
-                 list->kind == NODE_LIST ? "pipeline.steps: more than 256 steps"
-                                         : "pipeline.steps takes a list of steps");
+                 list->kind == NODE_LIST ? "%s: more than 256 steps" : "%s: not a list of steps",
+                 pipeline->steps_label);
         return;
     }
     steps = arena_alloc(arena, list->count * sizeof *steps);

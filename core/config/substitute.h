@@ -16,11 +16,15 @@ struct substitution {
 /* The value of `name` in `environment`; {NULL, 0} when it is not there. */
 coord_slice environment_get(char *const *environment, coord_slice name);
 
-/*
- * Puts `raw` with everything replaced into `*text` (arena, or `raw` itself) and says in `*substituted` whether a value came
- * in. False with `*problem` (arena or constant) when a name is unset, a brace is open, or the budget is spent.
- */
-bool substitute(struct substitution *substitution, struct arena *arena, coord_slice raw, coord_slice *text,
-                bool *substituted, const char **problem);
+/* What came of a text. */
+struct substituted {
+    coord_slice text;    /* arena, or what was given */
+    bool happened;       /* a value came in */
+    coord_slice origin;  /* by which variables, never with what: "${A} is set, ${B} is not: default" */
+    const char *problem; /* when it went wrong; arena or constant */
+};
+
+/* Replaces everything in `raw`. False, with `problem`, when a name is unset, a brace is open, or the budget is spent. */
+bool substitute(struct substitution *substitution, struct arena *arena, coord_slice raw, struct substituted *result);
 
 #endif

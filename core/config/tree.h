@@ -34,6 +34,7 @@ struct node {
     struct position at;
     coord_slice text;      /* NODE_SCALAR: its text, after substitution */
     bool plain;            /* unquoted: may be typed; `~`, `null` and empty plain are null */
+    coord_slice origin;    /* of a substituted one: by which variables, never with what */
     bool substituted;      /* holds a substituted value: never printed in messages or by explain */
     bool broken;           /* what is wrong with it was already said: readers take it as absent, silently */
     struct node **items;   /* NODE_LIST */

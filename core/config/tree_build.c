@@ -190,7 +190,9 @@ static bool on_alias(struct builder *builder, const yaml_event_t *event)
 
     if (!anchor || anchor->open) {
         complain(builder->complaints, COMPLAINT_ERROR, at,
-                 anchor ? "anchor \"%.80s\" contains itself" : "no anchor \"%.80s\" above this alias", name);
+                 anchor ? "anchor \"%.80s\" contains itself"
+                        : "no anchor \"%.80s\" above this alias: quote a text that begins with *",
+                 name);
         return count_visits(builder, at, 1, 1) && attach_broken(builder, at);
     }
     return count_visits(builder, at, anchor->visits, anchor->depth) && attach(builder, anchor->node, anchor->depth);
@@ -204,16 +206,19 @@ static bool tag_is(const yaml_char_t *tag, const char *name)
 /* Substitutes and checks the text of a scalar; leaves a broken node when something is wrong with it. */
 static bool scalar_finish(struct builder *builder, struct node *node, bool is_key)
 {
-    const char *problem = NULL;
+    struct substituted result = {0};
     coord_slice raw = node->text;
 
     if (memchr(raw.data, 0, raw.size)) {
         node->broken = true;
         refuse(builder, node->at, "a NUL character is not allowed here");
-    } else if (!is_key &&
-               !substitute(&builder->substitution, builder->arena, raw, &node->text, &node->substituted, &problem)) {
+    } else if (!is_key && !substitute(&builder->substitution, builder->arena, raw, &result)) {
         node->broken = true;
-        refuse(builder, node->at, problem);
+        refuse(builder, node->at, result.problem);
+    } else if (!is_key) {
+        node->text = result.text;
+        node->substituted = result.happened;
+        node->origin = result.origin;
     }
     return true;
 }
@@ -345,12 +350,33 @@ static struct position position_at(const struct builder *builder, coord_slice te
 }
 
 /* The remedy for what trips people most; empty when there is none to name. */
-static const char *remedy(coord_slice text, size_t index)
+static const char *remedy(const yaml_parser_t *parser, coord_slice text)
 {
+    static const struct {
+        const char *problem, *context, *remedy; /* libyaml's words, or parts of them; the first row that fits */
+    } rows[] = {
+        {"alphabetic or numeric", "alias", ": quote a value that begins with *, as in \"*\""},
+        {"alphabetic or numeric", "anchor", ": quote a value that begins with &"},
+        {"cannot start any token", "", ": quote a value that begins with such a character"},
+        {"mapping values are not allowed", "",
+         ": quote the value, or take the space behind its colon out; if that is a key, look at the indentation"},
+        {"expected '-' indicator", "", ": look at the indentation: entries of one list begin in one column"},
+        {"expected <block end>", "", ": look at the indentation: what belongs together begins in one column"},
+        {"did not find expected key", "", ": look at the indentation: keys of one map begin in one column"},
+        {"expected ',' or '}'", "", ": the { is not closed, or a comma is missing"},
+        {"expected ',' or ']'", "", ": the [ is not closed, or a comma is missing"},
+        {"unexpected end of stream", "quoted", ": its quote is not closed"},
+        {"unknown escape", "", ": write \\\\ for a backslash, or quote with '"},
+    };
+    size_t index = parser->problem_mark.index;
+
     if (index < text.size && text.data[index] == '\t')
         return ": indent with spaces, not with tabs";
     if (index > 0 && index < text.size && text.data[index] == '{' && text.data[index - 1] == '$')
         return ": quote a value with ${…} inside { } or [ ]";
+    for (size_t i = 0; parser->problem && i < sizeof rows / sizeof *rows; i++)
+        if (strstr(parser->problem, rows[i].problem) && strstr(parser->context ? parser->context : "", rows[i].context))
+            return rows[i].remedy;
     return "";
 }
 
@@ -366,8 +392,7 @@ static void explain_parser_error(struct builder *builder, coord_slice text)
                  problem);
     else
         complain(builder->complaints, COMPLAINT_ERROR, position_of(builder, parser->problem_mark), "%s%s%s%s", problem,
-                 parser->context ? ", " : "", parser->context ? parser->context : "",
-                 remedy(text, parser->problem_mark.index));
+                 parser->context ? ", " : "", parser->context ? parser->context : "", remedy(parser, text));
 }
 
 static bool read_events(struct builder *builder, coord_slice text)

@@ -74,6 +74,20 @@ static void take_override(const struct loading *loading, struct value *value)
         complain(loading->complaints, COMPLAINT_ERROR, override.at, "memory is short");
 }
 
+/* Whatever was misspelt need not be missed as well. */
+static void take_as_given(const struct loading *loading, const char *name, struct position at)
+{
+    for (size_t t = 0; t < loading->input->table_count; t++) {
+        for (size_t i = 0; i < loading->input->tables[t].count; i++) {
+            struct value *value = &loading->values[t][i];
+
+            if (strcmp(value->param->name, name) == 0 && (value->param->flags & COORD_PARAM_REQUIRED) &&
+                !is_given(value))
+                value->at = at;
+        }
+    }
+}
+
 static void refuse_unknown(const struct loading *loading, const struct entry *entry)
 {
     const struct values_input *input = loading->input;
@@ -89,6 +103,8 @@ static void refuse_unknown(const struct loading *loading, const struct entry *en
         complain(loading->complaints, level, entry->at, "unknown %s \"%s%s%.*s\"%s%s%s%s%s", step ? "param" : "key",
                  step ? "" : input->where, !step && *input->where ? "." : "", size, entry->key.data, step ? " of " : "",
                  step ? input->where : "", near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    if (near && !known && level == COMPLAINT_ERROR)
+        take_as_given(loading, near, entry->at);
 }
 
 static bool is_other_key(const struct values_input *input, coord_slice key)
@@ -182,6 +198,7 @@ static void take_inherited(const struct loading *loading, struct value *value)
         return;
     node = text_node(parent->text, parent->at);
     node.substituted = parent->secret;
+    node.origin = parent->origin;
     take(loading, value, &node, VALUE_INHERITED);
     value->environment = parent->environment;
 }

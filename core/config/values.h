@@ -20,6 +20,7 @@ struct value {
     enum value_source source;
     struct position at; /* also set, with VALUE_ABSENT, when what was given was wrong */
     bool secret;        /* SECRET, or substituted: never printed */
+    coord_slice origin; /* of a substituted one: by which variables, never with what */
     bool environment;   /* it, or what it inherits, came from a variable */
     coord_slice text;   /* STRING, SECRET, ENUM, URL (normalised); the text as written for the others */
     int64_t integer;    /* INT, DURATION (ns), SIZE (bytes), BOOL, ENUM (index) */
@@ -92,6 +93,7 @@ bool parse_duration(
 bool parse_size(coord_slice text,
                 uint64_t *bytes); /* digits, or digits and KiB, MiB, GiB (powers of 1,024), KB, MB, GB (of 1,000), B */
 bool parse_integer(coord_slice text, int64_t *value); /* also 8192.0 */
+bool url_is_secure(coord_slice normal);               /* of one that parse_url has read: https */
 bool parse_url(
     struct arena *arena, coord_slice text, coord_slice *normal,
     const char **reason); /* by curl's URL API; `reason` is a constant that goes on from the URL: "has no host" */

@@ -56,6 +56,7 @@ bool value_copy(struct arena *arena, const struct value *value, struct value *co
     *copy = *value;
     copy->param = param;
     copy->at = (struct position){0};
+    copy->origin = (coord_slice){0};
     copy->text = arena_copy(arena, value->text);
     copy->keys = copy->items = NULL;
     return copy->text.data && copy_texts(arena, value->keys, value->count, &copy->keys) &&

@@ -118,8 +118,9 @@ static void check_answers(const struct generation *generation, const struct pipe
 
     if (!last) {
         complain(complaints, COMPLAINT_ERROR, pipeline->settings->steps_at,
-                 "pipeline.steps: no step answers the request on some way through the conditions; end with a step that "
-                 "always does, such as %s",
+                 "%s: no step answers the request on some way through the conditions; end with a step that always "
+                 "does, such as %s",
+                 pipeline->settings->steps_label,
                  provider_of(generation->registry, COORD_THING_ANSWER, "one whose type provides \"answer\""));
         return;
     }
@@ -140,15 +141,18 @@ static void check_format(const struct pipeline *pipeline, struct complaints *com
         if (provides(&pipeline->steps[i], COORD_THING_TOKEN_IDS))
             return;
     complain(complaints, COMPLAINT_ERROR, openai->at,
-             "pipeline.use_openai_format: false sends token ids, which need a render step in the pipeline");
+             "use_openai_format: false of pipeline %.*s sends token ids, which need a render step in it",
+             COORD_FMT(pipeline->settings->name));
 }
 
 static void check_pipeline(const struct generation *generation, const struct pipeline *pipeline,
                            struct complaints *complaints)
 {
     if (pipeline->settings->step_count == 0) {
-        complain(complaints, COMPLAINT_ERROR, pipeline->settings->steps_at,
-                 "pipeline.steps is empty: a pipeline needs at least a step that answers, such as decode");
+        if (!pipeline->settings->steps_told)
+            complain(complaints, COMPLAINT_ERROR, pipeline->settings->steps_at,
+                     "%s: none is there; a pipeline needs at least a step that answers, such as decode",
+                     pipeline->settings->steps_label);
         return;
     }
     check_format(pipeline, complaints);

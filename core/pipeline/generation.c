@@ -210,6 +210,12 @@ static void complain_unknown_type(const struct generation *generation, const str
         complain(complaints, COMPLAINT_ERROR, entry->type_at, "step type \"%.*s\" %s", COORD_FMT(entry->type), refusal);
         return;
     }
+    if (generation->registry->incomplete) {
+        complain(complaints, COMPLAINT_ERROR, entry->type_at,
+                 "step type \"%.*s\" is not there: is it in the plugin that was not loaded (see above)?",
+                 COORD_FMT(entry->type));
+        return;
+    }
     complain(complaints, COMPLAINT_ERROR, entry->type_at, "unknown step type \"%.*s\"%s%s%s", COORD_FMT(entry->type),
              near ? ": did you mean \"" : "; `coordinator steps` lists those that are loaded", near ? near : "",
              near ? "\"?" : "");
@@ -222,6 +228,8 @@ static void build_step(struct generation *generation, struct pipeline *pipeline,
     struct step *step = &pipeline->steps[pipeline->step_count];
     struct construction *build;
 
+    if (entry->type.size == 0)
+        return; /* that was said */
     if (!kind) {
         complain_unknown_type(generation, entry, complaints);
         return;
@@ -279,18 +287,12 @@ static struct coord_upstream *add_gateway(struct generation *generation, const s
     return gateway->address.size > 0 ? add_upstream(generation, &options) : NULL;
 }
 
-/* The one called default may stand among the others as a copy. */
-static bool is_default(const struct settings *settings, const struct gateway_settings *gateway)
-{
-    return gateway == &settings->gateway || coord_slice_equal(gateway->name, settings->gateway.name);
-}
-
 static struct coord_upstream *gateway_upstream(const struct generation *generation,
                                                const struct gateway_settings *gateway)
 {
     const struct settings *settings = generation->settings;
 
-    if (is_default(settings, gateway))
+    if (gateway == &settings->gateway)
         return generation->gateway;
     for (size_t i = 0; i < settings->gateway_count; i++)
         if (settings->gateways[i] == gateway)
@@ -302,13 +304,14 @@ static void build_gateways(struct generation *generation, struct complaints *com
 {
     const struct settings *settings = generation->settings;
 
-    if (settings->gateway.address.size == 0 && (settings->gateway_count == 0 || settings->gateway.given))
-        complain(
-            complaints, COMPLAINT_ERROR, settings->gateway.address_at,
-            "gateway.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80");
+    if (settings->gateway.address.size == 0 && !settings->gateway.address_told &&
+        (settings->gateway_count == 0 || settings->gateway.given))
+        complain(complaints, COMPLAINT_ERROR, settings->gateway.at,
+                 "%s.address is missing: set it to the inference gateway's URL, such as http://inference-gateway:80",
+                 settings->gateway.label);
     generation->gateway = add_gateway(generation, &settings->gateway);
     for (size_t i = 0; i < settings->gateway_count; i++)
-        generation->gateways[i] = is_default(settings, settings->gateways[i])
+        generation->gateways[i] = settings->gateways[i] == &settings->gateway
                                       ? generation->gateway
                                       : add_gateway(generation, settings->gateways[i]);
 }
@@ -324,8 +327,8 @@ static void build_pipeline(struct generation *generation, const struct pipeline_
         pipeline->gateway = gateway_upstream(generation, settings->gateway);
     generation->pipeline_count++;
     if (settings->step_count > MAX_STEPS) {
-        complain(complaints, COMPLAINT_ERROR, settings->steps_at,
-                 "pipeline.steps has %zu entries; at most %d are allowed", settings->step_count, MAX_STEPS);
+        complain(complaints, COMPLAINT_ERROR, settings->steps_at, "%s: %zu entries; at most %d are allowed",
+                 settings->steps_label, settings->step_count, MAX_STEPS);
         return;
     }
     for (size_t i = 0; i < settings->step_count; i++)
@@ -402,6 +405,11 @@ coord_status coord_upstream_open(const coord_config *config, const char *param, 
         wanted.connect_timeout_ns ? wanted.connect_timeout_ns : settings->gateway.connect_timeout_ns;
     options.ca_file = settings->gateway.ca_file;
     options.transport = (enum upstream_transport)settings->gateway.transport;
+    if (options.transport == UPSTREAM_DIRECT && url_is_secure(options.url)) {
+        error->at = config_find(config, param)->at;
+        return coord_error_set(error, "%s is https, and gateway.transport: direct speaks no TLS: set transport: auto",
+                               param);
+    }
     *upstream = add_upstream(build->generation, &options);
     if (!*upstream)
         return coord_error_set(error, "memory is short");
@@ -415,10 +423,16 @@ static coord_status unknown_connector(const struct construction *build, const st
 {
     const struct registry *registry = build->generation->registry;
     const char *near = registry_nearest_connector(registry, kind, value->text);
+    const char *refusal = known_refusal(value->param->name, value->text);
     struct buffer list = {.limit = 1024};
 
     if (value->source > VALUE_DEFAULT)
         error->at = value->at;
+    if (refusal)
+        return coord_error_set(error, "%s \"%.*s\" %s", value->param->name, COORD_FMT(value->text), refusal);
+    if (registry->incomplete)
+        return coord_error_set(error, "%s \"%.*s\" is not there: is it in the plugin that was not loaded (see above)?",
+                               value->param->name, COORD_FMT(value->text));
     if (near)
         return coord_error_set(error, "unknown %s \"%.*s\": did you mean \"%s\"?", value->param->name,
                                COORD_FMT(value->text), near);

@@ -220,6 +220,21 @@ bool loader_file_changed(const char *file)
             now.st_mtim.tv_nsec != mapped->facts.st_mtim.tv_nsec);
 }
 
+/* What could not be opened under that name: a relative one may be meant from elsewhere. */
+static coord_status refuse_missing(const char *file, struct buffer *reason)
+{
+    const char *why = strerror(errno);
+    char *here = *file == '/' ? NULL : getcwd(NULL, 0);
+    coord_status status =
+        registry_refuse(reason, file,
+                        here ? "cannot be opened: %s; relative paths count from the working directory (here: %s)"
+                             : "cannot be opened: %s; check plugins.load and plugins.path",
+                        why, here);
+
+    free(here);
+    return status;
+}
+
 coord_status loader_load(struct registry *registry, const char *file, struct buffer *reason)
 {
     char *path = realpath(file, NULL);
@@ -230,8 +245,7 @@ coord_status loader_load(struct registry *registry, const char *file, struct buf
     coord_status status;
 
     if (!path)
-        return registry_refuse(reason, file, "cannot be opened: %s; check plugins.load and plugins.path",
-                               strerror(errno));
+        return refuse_missing(file, reason);
     for (const struct plugin *plugin = registry->plugins; plugin; plugin = plugin->next)
         if (strcmp(plugin->file, path) == 0) {
             free(path);
@@ -282,6 +296,17 @@ static void load_file(struct registry *registry, const char *file, struct positi
     buffer_release(&reason);
 }
 
+static void refuse_folder(const char *folder, struct position at, struct complaints *complaints)
+{
+    const char *why = strerror(errno);
+    char *here = *folder == '/' ? NULL : getcwd(NULL, 0);
+
+    complain(complaints, COMPLAINT_ERROR, at, "plugin folder %s: %s; correct plugins.path or create it%s%s%s", folder,
+             why, here ? ": relative paths count from the working directory (here: " : "", here ? here : "",
+             here ? ")" : "");
+    free(here);
+}
+
 /* A folder that the operator named must exist; the default one may be missing. */
 static void load_folder(struct registry *registry, const char *folder, bool must_exist, struct position at,
                         struct complaints *complaints)
@@ -290,8 +315,7 @@ static void load_folder(struct registry *registry, const char *folder, bool must
     int count = scandir(folder, &names, ends_in_so, alphasort);
 
     if (count < 0 && (must_exist || errno != ENOENT))
-        complain(complaints, COMPLAINT_ERROR, at, "plugin folder %s: %s; correct plugins.path or create it", folder,
-                 strerror(errno));
+        refuse_folder(folder, at, complaints);
     for (int i = 0; i < count; i++) {
         struct buffer file = {0};
 
@@ -334,19 +358,29 @@ static void load_default_folder(struct registry *registry, struct position at, s
     }
 }
 
+/* Where entry `index` of that key of `plugins` stands. */
+static struct position place_of(const struct settings *settings, const char *key, size_t index)
+{
+    const struct node *node = node_get(node_get(settings->root, "plugins"), key);
+
+    if (!node)
+        return (struct position){.file = "plugins"};
+    return node->kind == NODE_LIST && index < node->count ? node->items[index]->at : node->at;
+}
+
 bool loader_load_all(struct registry *registry, const struct settings *settings, const char *search,
                      struct complaints *complaints)
 {
     unsigned before = complaints->errors;
-    struct position at = {"plugins", 0, 0};
 
     if (search && *search)
         load_search_path(registry, search, complaints);
     for (size_t i = 0; i < settings->plugins.path_count; i++)
-        load_folder(registry, settings->plugins.path[i].data, true, at, complaints);
+        load_folder(registry, settings->plugins.path[i].data, true, place_of(settings, "path", i), complaints);
     if (settings->plugins.path_count == 0 && !(search && *search))
-        load_default_folder(registry, at, complaints);
+        load_default_folder(registry, (struct position){.file = "plugins"}, complaints);
     for (size_t i = 0; i < settings->plugins.load_count; i++)
-        load_file(registry, settings->plugins.load[i].data, at, complaints);
-    return complaints->errors == before;
+        load_file(registry, settings->plugins.load[i].data, place_of(settings, "load", i), complaints);
+    registry->incomplete = complaints->errors > before;
+    return !registry->incomplete;
 }

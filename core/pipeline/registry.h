@@ -39,6 +39,7 @@ struct registry {
     struct plugin *plugins; /* in order of loading */
     struct step_kind *steps;
     struct connector_kind *connectors;
+    bool incomplete; /* a file was not loaded, and that was said: a type that is not here may be in it */
 };
 
 void registry_init(struct registry *registry);

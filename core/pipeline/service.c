@@ -3,6 +3,7 @@
 
 #include "http/listen.h"
 #include "pipeline/lingering.h"
+#include "pipeline/preflight.h"
 #include "pipeline/request.h"
 #include "runtime/clock.h"
 #include "telemetry/families.h"
@@ -95,15 +96,11 @@ static void report_reload(void *context, const char *problem)
 static bool open_tls(struct service *service, struct buffer *reason)
 {
     const struct settings *settings = service->generation->settings;
-    bool secure =
-        settings->server.secure_serving_set ? settings->server.secure_serving : settings->server.cert_path.size > 0;
-    struct tls_options options = {.directory = settings->server.cert_path,
-                                  .min_version = settings->server.tls_min_version,
-                                  .suites = settings->server.tls_cipher_suites,
-                                  .suite_count = settings->server.tls_cipher_suite_count,
-                                  .reloaded = report_reload,
-                                  .context = "serving"};
+    bool secure = serves_tls(settings);
+    struct tls_options options = serving_identity(settings);
 
+    options.reloaded = report_reload;
+    options.context = "serving";
     if (tls_check_names(&options, reason) != COORD_OK)
         return false;
     if (secure && options.directory.size == 0)
@@ -112,8 +109,9 @@ static bool open_tls(struct service *service, struct buffer *reason)
                    "start; set server.cert_path");
     if (secure && tls_identity_new(&options, &service->identity, reason) != COORD_OK)
         return false;
-    options = (struct tls_options){
-        .directory = settings->server.metrics_cert_dir, .reloaded = report_reload, .context = "metrics"};
+    options = metrics_identity(settings);
+    options.reloaded = report_reload;
+    options.context = "metrics";
     return options.directory.size == 0 || settings->server.metrics_port <= 0 ||
            tls_identity_new(&options, &service->metrics_identity, reason) == COORD_OK;
 }
@@ -195,6 +193,7 @@ coord_status service_start(struct service *service, struct generation *generatio
     pthread_mutex_init(&service->lock, NULL);
     pthread_cond_init(&service->changed, NULL);
     service->worker_count = count_workers(settings);
+    atomic_store(&service->left, service->worker_count);
     service_limit(service, settings);
     service->ended = eventfd(0, EFD_CLOEXEC);
     service->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -275,9 +274,20 @@ static bool hurry(struct service *service)
     return false;
 }
 
+/* The last line: how it went. */
+static bool drained(const struct service *service, int64_t since_ns)
+{
+    unsigned cut = atomic_load(&service->cut);
+
+    coord_log(NULL, COORD_LOG_INFO, "drained",
+              (coord_field[]){LOG_INT_FIELD("cut", cut), LOG_SECONDS_FIELD("seconds", clock_ns() - since_ns)}, 2);
+    return cut == 0;
+}
+
 bool service_drain(struct service *service, int again)
 {
     const struct settings *settings = service->generation->settings;
+    int64_t since = clock_ns();
     unsigned ended = 0;
     bool timed_out;
 
@@ -290,7 +300,7 @@ bool service_drain(struct service *service, int again)
         return hurry(service);
     post_all(service, offsetof(struct worker, close_task));
     if (wait_ended(service, &ended, again, settings->server.shutdown_timeout_ns, &timed_out))
-        return true;
+        return drained(service, since);
     if (!timed_out)
         return hurry(service);
     post_all(service, offsetof(struct worker, stop_task));
@@ -302,7 +312,7 @@ bool service_drain(struct service *service, int again)
         lingering_report(service);
     coord_logf(NULL, COORD_LOG_WARNING, "%u answers were cut: they did not finish within server.shutdown_timeout",
                atomic_load(&service->cut));
-    return atomic_load(&service->cut) == 0;
+    return drained(service, since);
 }
 
 /* Joins the threads that have said that they end; false when one does not within a second. */

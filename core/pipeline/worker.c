@@ -20,13 +20,31 @@ static bool idle(const struct worker *worker)
            (!worker->metrics_server || server_exchanges(worker->metrics_server) == 0);
 }
 
+/* Probes and metrics are answered until the last request of the whole process is over. */
+static bool answers_for_others(const struct worker *worker)
+{
+    return worker->metrics_server && atomic_load(&worker->service->left) > 1;
+}
+
 static bool check_ending(struct hook *hook)
 {
     struct worker *worker = (struct worker *)((char *)hook - offsetof(struct worker, ending));
 
-    if (worker->closing && idle(worker))
+    if (worker->closing && idle(worker) && !answers_for_others(worker))
         reactor_stop(worker->reactor);
     return false;
+}
+
+/* A turn of the reactor, in which check_ending looks again, is all that it takes. */
+static void look_again(struct task *task) { (void)task; }
+
+static void tell_over(struct worker *worker)
+{
+    struct worker *first = &worker->service->workers[0];
+
+    atomic_fetch_sub(&worker->service->left, 1);
+    if (worker != first)
+        reactor_post(first->reactor, &worker->over_task);
 }
 
 /* Once a turn, after all that writes lines. */
@@ -324,6 +342,7 @@ void worker_init(struct worker *worker, struct service *service, unsigned index)
     worker->close_task.run = close_listener;
     worker->stop_task.run = stop_rest;
     worker->abort_task.run = abort_rest;
+    worker->over_task.run = look_again;
 }
 
 void *worker_main(void *argument)
@@ -348,6 +367,7 @@ void *worker_main(void *argument)
         log_gather_end();
     }
     close_worker(worker);
+    tell_over(worker);
     buffer_release(&reason);
     fiber_crash_thread_end();
     while (write(service->ended, &one, sizeof one) < 0 && errno == EINTR)

@@ -45,10 +45,11 @@ struct worker {
     struct hook lines;  /* sends what the log has gathered */
     struct hook ending; /* stops the reactor once nothing is left to do */
     struct task announce_task, close_task, stop_task, abort_task, name_task;
-    bool closing;       /* its listener is closed: it ends with its last request */
-    _Atomic bool over;  /* its thread has ended: what still comes in its mailbox finds nothing to do */
-    bool asked;         /* [main thread] to say which steps do not return (lingering.h) … */
-    _Atomic bool named; /* … and it has */
+    struct task over_task; /* to the worker with the metrics server, once this one has ended */
+    bool closing;          /* its listener is closed: it ends with its last request; see `left` */
+    _Atomic bool over;     /* its thread has ended: what still comes in its mailbox finds nothing to do */
+    bool asked;            /* [main thread] to say which steps do not return (lingering.h) … */
+    _Atomic bool named;    /* … and it has */
 };
 
 struct service {
@@ -63,8 +64,10 @@ struct service {
     uint16_t port, metrics_port;
     _Atomic bool ready;   /* loaded, and not draining */
     _Atomic unsigned cut; /* answers cut at shutdown */
-    bool hurried;         /* a second signal came: the process ends without waiting for its threads */
-    bool drained;         /* service_drain was called: the workers end by themselves */
+    /* Workers that have not ended. The one with the metrics server ends last: until then it says what the others do. */
+    _Atomic unsigned left;
+    bool hurried; /* a second signal came: the process ends without waiting for its threads */
+    bool drained; /* service_drain was called: the workers end by themselves */
     /* Who is told of the steps that do not return, while that is asked (lingering.h). */
     void (*name)(void *context, const struct owner *owner, coord_slice request, bool holds_reactor);
     void *name_context;

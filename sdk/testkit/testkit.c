@@ -297,22 +297,40 @@ static bool find_leg(void *argument)
     return wanted->found != NULL;
 }
 
-/* The first legs, by the names that coord_kit_leg takes; a wrong name is the usual reason for one that does not come. */
-static void tell_legs(coord_kit *kit)
+static bool goes_alike(const struct leg *a, const struct leg *b)
 {
-    const char *comma = "";
-    int left = 16;
+    return strcmp(a->wire.message.upstream, b->wire.message.upstream) == 0 &&
+           coord_slice_equal(a->wire.message.phase, b->wire.message.phase);
+}
 
-    fprintf(stderr, "testkit: legs so far, by their upstream and phase: ");
-    pthread_mutex_lock(&kit->lock);
-    for (const struct leg *leg = kit->legs; leg && left > 0; leg = leg->next, left--) {
-        coord_slice phase = leg->wire.message.phase;
+/* What has come instead, by the names that can be asked for. The kit is locked. */
+static void print_legs(const struct coord_kit *kit)
+{
+    for (const struct leg *leg = kit->legs, *other; leg; leg = leg->next) {
+        size_t count = 0;
 
-        fprintf(stderr, "%s%s%s%.*s", comma, leg->wire.message.upstream, phase.size > 0 ? " " : "", COORD_FMT(phase));
-        comma = ", ";
+        for (other = kit->legs; other != leg && !goes_alike(other, leg);)
+            other = other->next;
+        if (other != leg)
+            continue; /* printed with that one */
+        for (; other; other = other->next)
+            count += goes_alike(other, leg);
+        fprintf(stderr, "%s upstream %s", leg == kit->legs ? ":" : ",", leg->wire.message.upstream);
+        if (leg->wire.message.phase.size > 0)
+            fprintf(stderr, " phase %.*s", COORD_FMT(leg->wire.message.phase));
+        fprintf(stderr, " (%zu)", count);
     }
+}
+
+static void complain_no_leg(struct coord_kit *kit, const char *which, size_t index)
+{
+    pthread_mutex_lock(&kit->lock);
+    fprintf(stderr, "testkit: after %lld ms there is no leg %s%snumber %zu; legs so far%s",
+            (long long)(kit->patience_ns / COORD_KIT_MS), which ? which : "", which ? " " : "", index,
+            kit->legs ? "" : ": none");
+    print_legs(kit);
+    fprintf(stderr, "\n");
     pthread_mutex_unlock(&kit->lock);
-    fprintf(stderr, "%s\n", *comma ? left > 0 ? "" : ", ..." : "none");
 }
 
 const coord_kit_message *coord_kit_leg(coord_kit *kit, const char *which, size_t index)
@@ -321,8 +339,7 @@ const coord_kit_message *coord_kit_leg(coord_kit *kit, const char *which, size_t
 
     if (coord_kit_wait(kit, find_leg, &wanted))
         return &wanted.found->wire.message;
-    complain_late(kit, "leg", which);
-    tell_legs(kit);
+    complain_no_leg(kit, which, index);
     return NULL;
 }
 
@@ -491,12 +508,12 @@ static bool has_line(const char *page, const char *line, size_t size)
     return false;
 }
 
-/* Not buckets, of which one request moves hundreds. */
-static bool is_told(const char *line, size_t size)
+static bool is_bucket(const char *line)
 {
-    static const char bucket[] = "_bucket{";
+    static const char ending[] = "_bucket";
+    size_t name = strcspn(line, "{ \n"), size = sizeof ending - 1;
 
-    return *line != '#' && strncmp(line, "process_", 8) != 0 && !memmem(line, size, bucket, sizeof bucket - 1);
+    return name > size && memcmp(line + name - size, ending, size) == 0;
 }
 
 const char *coord_kit_moved(coord_kit *kit)
@@ -509,7 +526,8 @@ const char *coord_kit_moved(coord_kit *kit)
         end = strchr(at, '\n');
         if (!end)
             break;
-        if (is_told(at, (size_t)(end - at)) && !has_line(kit->metrics, at, (size_t)(end - at)))
+        if (*at != '#' && strncmp(at, "process_", 8) != 0 && !is_bucket(at) &&
+            !has_line(kit->metrics, at, (size_t)(end - at)))
             kit_text_append(&kit->moved, at, (size_t)(end - at) + 1);
     }
     free(now);

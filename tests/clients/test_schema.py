@@ -256,6 +256,7 @@ ELSEWHERE = "whether it is right is to be seen elsewhere in the file"
 ORDER = "it is the steps' order or conditions that are wrong"
 UNITS = "limits of a text with a unit are beyond a pattern"
 YAML = "it is no YAML that a schema gets to see, or one in which a parser has chosen already"
+FILES = "which files are there is known when it is loaded"
 VARIABLE = "which variables are set is known when it is loaded"
 
 CANNOT = {
@@ -265,6 +266,11 @@ CANNOT = {
     "a repeated one": "names of headers that differ in case and white space are beyond a schema",
     "one that is not forwardable": "names of headers that differ in case are beyond a schema",
     "one that is a phase header": ELSEWHERE,
+    "https without TLS": ELSEWHERE,
+    "https without TLS at one of several": ELSEWHERE,
+    "two default gateways": ELSEWHERE,
+    "one port for two": ELSEWHERE,
+    "the default port for two": ELSEWHERE,
     "low above high": ELSEWHERE,
     "a stack too small": UNITS,
     "two steps of one id": ELSEWHERE,
@@ -295,6 +301,12 @@ CANNOT = {
     "not YAML": YAML,
     "a tab": YAML,
     "an unset variable": VARIABLE,
+    "https for the direct transport of a step": ELSEWHERE,
+    "authorities that are not there": FILES,
+    "a key of one of several gateways that is not there": FILES,
+    "a certificate that is not there": FILES,
+    "a certificate for metrics that is not there": FILES,
+    "a cipher suite that is none": "names of cipher suites are the TLS library's",
 }
 
 

@@ -62,10 +62,49 @@ static void what_is_wrong_is_named_with_its_position(void **state)
          "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: async-broker\n    - type: decode\n",
          ":4:13: ",
          {"async-broker", "differences"}},
+        {"a step of the Go coordinator whose name is near another",
+         "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: encode\n    - type: decode\n",
+         ":4:13: ",
+         {"step type \"encode\" is a step of the Go coordinator", "differences"}},
+        {"another",
+         "gateway: {address: 'http://x'}\npipeline:\n  steps:\n    - type: replace-media-urls\n    - type: decode\n",
+         ":4:13: ",
+         {"step type \"replace-media-urls\" is a step of the Go coordinator"}},
+        {"a connector of the Go coordinator",
+         "gateway: {address: 'http://x'}\npipeline:\n  kv_connector: kv-sglang\n  steps:\n    - type: prefill\n    - "
+         "type: decode\n",
+         ":3:17: ",
+         {"step prefill: kv_connector \"kv-sglang\" is a connector of the Go coordinator", "differences"}},
         {"an unset variable",
          "gateway: {address: '${NOT_SET_AT_ALL}'}\npipeline:\n  steps:\n    - type: decode\n",
          ":1:",
          {"NOT_SET_AT_ALL"}},
+        {"https for the direct transport of a step",
+         "gateway: {address: 'http://x', transport: direct}\npipeline:\n  steps:\n    - type: render\n      params: "
+         "{address: 'https://r'}\n    - type: decode\n",
+         ":5:25: ",
+         {"step render: address is https", "set transport: auto"}},
+        {"authorities that are not there",
+         "gateway: {address: 'https://x', ca_file: /nope/ca.pem}\npipeline:\n  steps:\n    - type: decode\n",
+         ":1:42: ",
+         {"ca_file of gateway default", "/nope/ca.pem", "No such file"}},
+        {"a key of one of several gateways that is not there",
+         "gateways: {a: {address: 'https://x', cert_file: /dev/null, key_file: /nope/a.key}}\npipelines:\n  - name: a\n"
+         "    gateway: a\n    steps: [{type: decode}]\n",
+         ":1:70: ",
+         {"key_file of gateway a", "/nope/a.key", "No such file"}},
+        {"a certificate that is not there",
+         "server: {cert_path: /nope}\n" GOOD_TAIL,
+         ":1:21: ",
+         {"server.cert_path", "/nope/tls.crt"}},
+        {"a certificate for metrics that is not there",
+         "server: {metrics_cert_dir: /nope}\n" GOOD_TAIL,
+         ":1:28: ",
+         {"server.metrics_cert_dir", "/nope/tls.crt"}},
+        {"a cipher suite that is none",
+         "server: {tls_cipher_suites: [NONE]}\n" GOOD_TAIL,
+         ":1:29: ",
+         {"server.tls_cipher_suites", "NONE"}},
     };
 
     (void)state;
@@ -84,6 +123,136 @@ static void what_is_wrong_is_named_with_its_position(void **state)
             assert_contains(output.data, rows[i].parts[p]);
         text_free(&output);
     }
+}
+
+/* With a remedy, and without errors that only follow from it. */
+static void a_mistake_is_told_once_in_words_that_help(void **state)
+{
+#define GATEWAY "gateway: {address: 'http://x'}\n"
+#define STEPS "pipeline: {steps: [{type: decode}]}\n"
+    static const struct {
+        const char *name, *yaml, *said;
+    } rows[] = {
+        {"a star", "x: [*]\n",
+         ":1:6: did not find expected alphabetic or numeric character, while scanning an alias: quote a value that "
+         "begins with *, as in \"*\""},
+        {"a star and more", GATEWAY STEPS "x-models: [*llama]\n",
+         ":3:12: no anchor \"llama\" above this alias: quote a text that begins with *"},
+        {"an ampersand", "x: [& b]\n",
+         ":1:6: did not find expected alphabetic or numeric character, while scanning an anchor: quote a value that "
+         "begins with &"},
+        {"an at sign", "x: @b\n",
+         ":1:4: found character that cannot start any token, while scanning for the next token: quote a value that "
+         "begins with such a character"},
+        {"a colon and a space", "gateway:\n  address: http://x: 80\n",
+         ":2:20: mapping values are not allowed in this context: quote the value, or take the space behind its colon "
+         "out; if that is a key, look at the indentation"},
+        {"a list out of line", "a:\n  - b: 1\n c: 2\n",
+         ":3:2: did not find expected key, while parsing a block mapping: look at the indentation: keys of one map "
+         "begin in one column"},
+        {"a map out of line", "a:\n    - b: c\n      d:\n       e: f\n      g: h\n     i: j\n",
+         ":6:6: did not find expected '-' indicator, while parsing a block collection: look at the indentation: "
+         "entries of one list begin in one column"},
+        {"a brace that is open", "x: {a: [b}\n",
+         ":1:10: did not find expected ',' or ']', while parsing a flow sequence: the [ is not closed, or a comma is "
+         "missing"},
+        {"a quote that is open", "x: 'a\n",
+         ":2:1: found unexpected end of stream, while scanning a quoted scalar: its quote is not closed"},
+        {"a backslash", "x: \"a\\q\"\n",
+         ":1:6: found unknown escape character, while parsing a quoted scalar: write \\\\ for a backslash, or quote "
+         "with '"},
+        {"an address without a scheme", "gateway: {address: 'x:80'}\n" STEPS,
+         ":1:20: gateway.address: \"x:80\" has no scheme: write http:// or https:// in front of it"},
+        {"one of several",
+         "gateways: {a: {address: 'x:80'}}\npipelines: [{name: b, gateway: a, steps: [{type: decode}]}]\n",
+         ":1:25: gateways.a.address: \"x:80\" has no scheme: write http:// or https:// in front of it"},
+        {"an address with an open brace", "gateway: {address: 'http://${X'}\n" STEPS,
+         ":1:20: \"${\" without \"}\": write $$ for a dollar sign"},
+        {"a misspelt address", "gateway: {adress: 'http://x'}\n" STEPS,
+         ":1:11: unknown key \"gateway.adress\": did you mean \"address\"?"},
+        {"a misspelt gateway", "gatway: {address: 'http://x'}\n" STEPS,
+         ":1:1: unknown key \"gatway\": did you mean \"gateway\"?"},
+        {"a misspelt pipeline", GATEWAY "pipline: {steps: [{type: decode}]}\n",
+         ":2:1: unknown key \"pipline\": did you mean \"pipeline\"?"},
+        {"misspelt steps", GATEWAY "pipeline: {stpes: [{type: decode}]}\n",
+         ":2:12: unknown key \"pipeline.stpes\": did you mean \"steps\"?"},
+        {"a misspelt type", GATEWAY "pipeline: {steps: [{tpye: decode}]}\n",
+         ":2:21: unknown key \"tpye\" of a step: did you mean \"type\"?"},
+        {"a misspelt name", GATEWAY "pipelines: [{nmae: a, steps: [{type: decode}]}]\n",
+         ":2:14: unknown param \"nmae\" of a pipeline: did you mean \"name\"?"},
+        {"a misspelt param that must be there",
+         GATEWAY "pipeline: {steps: [{type: render, params: {adress: 'http://r'}}, {type: decode}]}\n",
+         ":2:44: unknown param \"adress\" of step render: did you mean \"address\"?"},
+        {"a step that is a text", GATEWAY "pipeline: {steps: [decode]}\n",
+         ":2:20: a step is a map with a \"type\", as in {type: decode}"},
+        {"steps that are a text", GATEWAY "pipeline: {steps: decode}\n", ":2:19: pipeline.steps: not a list of steps"},
+        {"a gateway that is a text", "gateway: http://x\n" STEPS, ":1:10: gateway takes keys and values, not a text"},
+        {"no gateway", STEPS,
+         ":1:1: gateway.address is missing: set it to the inference gateway's URL, such as "
+         "http://inference-gateway:80"},
+        {"steps of one of several pipelines",
+         GATEWAY "pipelines: [{name: a, steps: [{type: decode, when: {stream: true}}]}]\n",
+         ":2:30: steps of pipeline a: no step answers the request on some way through the conditions; end with a step "
+         "that always does, such as decode"},
+        {"none of one of several pipelines", GATEWAY "pipelines: [{name: a}]\n",
+         ":2:13: steps of pipeline a: none is there; a pipeline needs at least a step that answers, such as decode"},
+        {"a match of the only pipeline", GATEWAY "pipeline: {match: {models: x}, steps: [{type: decode}]}\n",
+         ":2:12: \"match\" stands in an entry of pipelines, not in pipeline: write pipelines, a list, in its place"},
+        {"a timeout without a unit", GATEWAY "pipeline: {steps: [{type: decode, timeout: 5}]}\n",
+         ":2:44: timeout of step decode: \"5\" is no duration with a unit, such as 500ms or 30s"},
+    };
+
+    size_t wrong = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct text output = {0};
+        char path[128], want[1024];
+
+        write_file("bad.yaml", rows[i].yaml, path);
+        assert_int_equal(check(path, &output), 2);
+        snprintf(want, sizeof want, "%s%s\n%s: 1 errors, 0 warnings\n", path, rows[i].said, path);
+        if (strcmp(output.data, want) != 0) {
+            print_error("%s: said: %s\nwanted: %s\n", rows[i].name, output.data, want);
+            wrong++;
+        }
+        text_free(&output);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* They are not in use: no metrics port, TLS off. */
+static void files_that_are_not_used_need_not_be_there(void **state)
+{
+    struct text output = {0};
+    char path[128];
+
+    (void)state;
+    write_file(
+        "good.yaml",
+        "server: {metrics_cert_dir: /nope, metrics_port: 0, cert_path: /nope, secure_serving: false}\n" GOOD_TAIL,
+        path);
+    assert_int_equal(check(path, &output), 0);
+    text_free(&output);
+}
+
+static void what_came_from_the_environment_is_not_shown(void **state)
+{
+    struct text output = {0};
+    char path[128];
+
+    (void)state;
+    write_file("bad.yaml",
+               "server: {cert_path: '${FOLDER}'}\ngateway: {address: 'https://x', ca_file: '${FOLDER}/ca'}\npipeline:\n"
+               "  steps:\n    - type: decode\n",
+               path);
+    assert_int_equal(run_program((const char *const[]){coordinator_program(), "check", "--config", path, NULL},
+                                 (const char *const[]){"FOLDER=/nope/hidden", NULL}, &output),
+                     2);
+    assert_contains(output.data, "bad.yaml:1:21: server.cert_path: ");
+    assert_contains(output.data, "bad.yaml:2:42: ca_file of gateway default: ");
+    assert_lacks(output.data, "hidden");
+    text_free(&output);
 }
 
 static void everything_wrong_is_told_at_once(void **state)
@@ -130,6 +299,9 @@ static void exit_codes_are_as_documented(void **state)
         {2, {program, "check", "--config", bad}, "bad.yaml:1:"},
         {2, {program, "check", "--config", out}, "missing.yaml"},
         {2, {program, "check"}, "usage"},
+        {2, {program, "check", good}, "check: --config FILE is missing"},
+        {2, {program, "explain", "--config", good}, "explain: --request FILE is missing"},
+        {2, {program, "reload"}, "reload: --pid-file FILE is missing"},
         {2, {program, "check", "--config", warned}, "nonsense"},
         {0, {program, "check", "--config", warned, "--allow-unknown-keys"}, "nonsense"},
         {1, {program, "serve", "--config", bad}, "bad.yaml:1:"},
@@ -145,6 +317,8 @@ static void exit_codes_are_as_documented(void **state)
         {0, {program, "--version"}, "ABI"},
         {0, {program, "steps"}, "kv-shared-storage"},
         {0, {program, "steps", "prefill"}, "kv_connector"},
+        {0, {program, "steps", "prefill"}, ", licence Apache-2.0 (/"},
+        {0, {program, "steps", "prefill", "--json"}, "\"licence\":\"Apache-2.0\""},
         {0, {program, "steps", "render"}, "timeout (duration, at least 0s)"},
         {0, {program, "steps", "render"}, "max_idle_conns_per_host (int, 0 to 65536)"},
         {0, {program, "steps", "prefill", "--json"}, "\"default\""},
@@ -297,6 +471,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_wrong_is_named_with_its_position),
+        TEST(a_mistake_is_told_once_in_words_that_help),
+        TEST(files_that_are_not_used_need_not_be_there),
+        TEST(what_came_from_the_environment_is_not_shown),
         TEST(everything_wrong_is_told_at_once),
         TEST(exit_codes_are_as_documented),
         TEST(a_start_that_fails_is_told_once_and_with_its_reason),

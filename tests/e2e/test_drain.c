@@ -82,6 +82,7 @@ static void streams_finish_and_nothing_accepted_is_lost(void **state)
     }
     assert_true(process_wait(&deployed.coordinator, 5000));
     assert_int_equal(deployed.coordinator.code, 0);
+    assert_contains(process_log(&deployed.coordinator), " drained cut=0 seconds=");
     assert_true(client_wait_closed(idle, 1000));
     assert_true(client_wait_closed(silent, 1000));
 }
@@ -155,6 +156,7 @@ static void what_does_not_finish_in_time_is_cut_with_an_error_event(void **state
     assert_lacks(stream->answer.body.data, "[DONE]");
     assert_true(process_wait(&deployed.coordinator, 5000));
     assert_int_equal(deployed.coordinator.code, 1);
+    assert_contains(process_log(&deployed.coordinator), " drained cut=2 seconds=");
     assert_true(client_wait_closed(whole, 1000));
 }
 
@@ -204,6 +206,43 @@ static void a_client_in_the_middle_of_its_upload_is_waited_for(void **state)
     assert_int_equal(deployed.coordinator.code, 0);
 }
 
+static void stream_until_the_gate_opens(struct stage *stage)
+{
+    stage_stream_head(stage);
+    stage_chunk(stage, "data: {\"a\":1}\n\n", 15);
+    stage_wait_gate(stage, PATIENCE_MS);
+    stage_chunk(stage, "data: [DONE]\n\n", 14);
+    stage_last_chunk(stage);
+}
+
+/* Whichever reactor has it: the others have nothing to do any more. */
+static void probes_and_metrics_are_answered_until_the_last_request_is_over(void **state)
+{
+    static const char *const reactors[] = {"  reactors: 1", "  reactors: 2", "  reactors: 4", "  reactors: 8"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof reactors / sizeof *reactors; i++) {
+        struct scripted *worker = scripted_start(&(struct scripted_options){.decode = stream_until_the_gate_opens});
+        struct client *stream;
+
+        deploy(&(struct plan){.no_sim = true, .runtime = reactors[i], .gateway_port = scripted_port(worker)});
+        stream = begin_stream();
+        process_signal(&deployed.coordinator, SIGTERM);
+        UNTIL(status_of(deployed.port, "/healthz") == 0);
+        for (int look = 0; look < 6; look++) {
+            pause_ms(50);
+            assert_int_equal(status_of(deployed.metrics_port, "/readyz"), 503);
+            assert_int_equal(status_of(deployed.metrics_port, "/metrics"), 200);
+        }
+        scripted_open_gate(worker);
+        assert_true(client_read_body(stream, SIZE_MAX, PATIENCE_MS));
+        assert_contains(stream->answer.body.data, "[DONE]");
+        assert_true(process_wait(&deployed.coordinator, 5000));
+        assert_int_equal(deployed.coordinator.code, 0);
+        assert_int_equal(harness_end(NULL), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +252,7 @@ int main(void)
         TEST(what_does_not_finish_in_time_is_cut_with_an_error_event),
         TEST(the_shutdown_timeout_is_one_for_all_reactors),
         TEST(a_client_in_the_middle_of_its_upload_is_waited_for),
+        TEST(probes_and_metrics_are_answered_until_the_last_request_is_over),
     };
 
     return harness_run(tests);

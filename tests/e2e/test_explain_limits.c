@@ -58,7 +58,8 @@ static void an_answer_without_an_end_is_read_up_to_a_limit(void **state)
 static void secrets_and_what_came_from_the_environment_never_show(void **state)
 {
     static const char config[] = "gateway: {address: \"${GW}\"}\n" PLUGIN "pipeline:\n  steps:\n"
-                                 "    - {type: test-ask, params: {address: \"${ASKED}\", token: its-token}}\n"
+                                 "    - {type: test-ask, params: {address: "
+                                 "\"${ASKED:-http://unused}${PATH_OF_IT:-/there}\", token: its-token}}\n"
                                  "    - {type: test-splice, timeout: \"${TIME}\", params: {note: \"${NOTE}\"}}\n"
                                  "    - {type: decode, when: {headers: {x-tenant: [\"${TENANT}\", \"*\"]}}}\n"
                                  "    - {type: decode, id: rest}\n";
@@ -248,7 +249,8 @@ static void check_tells_the_pipelines_as_composed(void **state)
         "  gateway: right\n"
         "  kv_connector: kv-nixl\n"
         "  steps:\n"
-        "    - {type: test-ask, params: {address: \"${ASKED}\", token: its-token}}\n"
+        "    - {type: test-ask, params: {address: \"${ASKED:-http://unused}${PATH_OF_IT:-/there}\", token: "
+        "its-token}}\n"
         "    - {type: prefill, when: {stream: true, media: false}, timeout: 300ms, on_error: continue}\n"
         "    - type: decode\n"
         "- {name: second, gateway: third, match: {models: x}, steps: [{type: decode}]}\n"
@@ -265,6 +267,7 @@ static void check_tells_the_pipelines_as_composed(void **state)
         "c.yaml:12)\n    when: always\n    timeout: none but those of its legs\n    on_error: fail\n",
         "\n    needs: nothing\n    provides: nothing\n    params:\n",
         "      address: [secret] (",
+        "c.yaml:12, ${ASKED} is set, ${PATH_OF_IT} is not: default)\n",
         "\n      token: [secret] (",
         "\n    when: {stream: true, media: false} (",
         "c.yaml:13)\n    timeout: 0.3s\n    on_error: continue\n    needs: nothing\n    provides: kv_params\n",
@@ -275,7 +278,7 @@ static void check_tells_the_pipelines_as_composed(void **state)
         "\n  gateway: third, http://third.invalid (",
         "c.yaml:4)\n  transport: libcurl (gateway.transport is curl)\n",
         "\n  match: every request\n  gateway: default, http://shown.invalid:8123 (",
-        "c.yaml:2)\n  transport: direct (gateway.transport is auto, and the URL is http)\n",
+        "c.yaml:2, ${GW} is set)\n  transport: direct (gateway.transport is auto, and the URL is http)\n",
         "c.yaml: good: 6 steps, 0 warnings\n",
     };
     struct text output = {0};

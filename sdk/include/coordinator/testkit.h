@@ -176,7 +176,10 @@ const coord_kit_message *coord_kit_post(coord_kit *kit, const char *target, cons
 
 /* A counter, a gauge, or a histogram's count, now; 0 if it has not moved. Of the process: take differences when kits follow one another. */
 double coord_kit_metric(const char *name, const coord_slice *labels);
-/* The lines of the metrics page that are other ones than when the kit started, without buckets and those of the process; until the next call. */
+/*
+ * The lines of the metrics page that are other ones than when the kit started, without those of the process and without the
+ * buckets of histograms, whose sum and count are there; until the next call.
+ */
 const char *coord_kit_moved(coord_kit *kit);
 /* How many slots of that name (coord_slot_type.name) steps have set, and how many of them are gone again, so far in this kit. */
 size_t coord_kit_slots_set(coord_kit *kit, const char *name);

@@ -161,6 +161,19 @@ static void mistakes_are_said_with_their_place(void **state)
          "VersionTLS13\n"},
         {"a certificate without its key", "gateway: {cert_file: a.pem}\n",
          "f.yaml:1:22: gateway.cert_file and gateway.key_file are set together\n"},
+        {"https without TLS", "gateway:\n  address: https://g\n  transport: direct\n",
+         "f.yaml:3:14: gateway.transport: direct speaks no TLS, and gateway.address is https: set transport: auto\n"},
+        {"https without TLS at one of several", "gateways: {a: {address: 'HTTPS://g', transport: direct}}\n",
+         "f.yaml:1:49: gateways.a.transport: direct speaks no TLS, and gateways.a.address is https: set transport: "
+         "auto\n"},
+        {"two default gateways", "gateway: {address: 'http://a'}\ngateways: {default: {address: 'http://b'}}\n",
+         "f.yaml:2:12: gateways.default and gateway are the same one: keep one of them\n"},
+        {"a mistake in the default gateway among others", "gateways: {default: {adress: 'http://b'}}\n",
+         "f.yaml:1:22: unknown key \"gateways.default.adress\": did you mean \"address\"?\n"},
+        {"one port for two", "server: {listen_addr: ':8080', metrics_port: 8080}\n",
+         "f.yaml:1:46: server.metrics_port is the port of server.listen_addr: give it another, or 0 for none\n"},
+        {"the default port for two", "server: {listen_addr: '[::1]:9090'}\n",
+         "f.yaml:1:23: server.metrics_port is the port of server.listen_addr: give it another, or 0 for none\n"},
         {"no phase header", "gateway: {phase_header: []}\n", "f.yaml:1:25: gateway.phase_header must name a header\n"},
         {"a phase header that is none", "gateway: {phase_header: 'a b'}\n",
          "f.yaml:1:25: gateway.phase_header[0] is no header name: \"a b\"\n"},
@@ -179,7 +192,7 @@ static void mistakes_are_said_with_their_place(void **state)
          "f.yaml:1:24: response.buffer_low is above response.buffer_high\n"},
         {"a stack too small", "runtime: {fiber_stack: 4KiB}\n",
          "f.yaml:1:24: runtime.fiber_stack: \"4KiB\" is too small: the least is 64KiB\n"},
-        {"steps that are no list", "pipeline: {steps: {}}\n", "f.yaml:1:19: pipeline.steps takes a list of steps\n"},
+        {"steps that are no list", "pipeline: {steps: {}}\n", "f.yaml:1:19: pipeline.steps: not a list of steps\n"},
         {"a step that is a text", "pipeline: {steps: [decode]}\n",
          "f.yaml:1:20: a step is a map with a \"type\", as in {type: decode}\n"},
         {"a step without a type", "pipeline: {steps: [{id: a}]}\n", "f.yaml:1:20: a step needs a \"type\"\n"},
@@ -368,6 +381,62 @@ static void flags_beat_the_environment_beats_the_file(void **state)
     forget(&loaded);
 }
 
+static void a_variable_that_is_nearly_one_of_ours_is_a_warning(void **state)
+{
+    char *environment[] = {"COORDINATOR_SERVER_REED_TIMEOUT=1s", "COORDINATOR_LOG_LEVLE=3",
+                           "COORDINATOR_GATEWAY_ADRESS=http://x",
+                           "COORDINATOR_SERVER_WRITE_TIMEOTU=", /* set to nothing counts as unset */
+                           "COORDINATOR_LOG_LEVEL=2", "COORDINATOR_RESPONSE_BUFFER_HIGH=128KiB",
+                           /* not ours, and other people's */
+                           "COORDINATOR_PLUGIN_PATH=/x", "COORDINATOR_BIN=/x",
+                           "COORDINATOR_SERVER_SERVICE_HOST=10.0.0.1", "COORDINATOR_SERVER_SERVICE_PORT=80",
+                           "COORDINATOR_SERVER_PORT=tcp://10.0.0.1:80", "COORDINATOR_GATEWAY_PORT_80_TCP_ADDR=10.0.0.1",
+                           "COORDINATOR_SERVER_=x", "COORDINATOR_=x", "NOT_COORDINATOR_SERVER_REED_TIMEOUT=1s", NULL};
+    struct loaded loaded = load_with_variables("", environment);
+
+    (void)state;
+    assert_said(&loaded,
+                "COORDINATOR_SERVER_REED_TIMEOUT: warning: sets no key: did you mean COORDINATOR_SERVER_READ_TIMEOUT?\n"
+                "COORDINATOR_LOG_LEVLE: warning: sets no key: did you mean COORDINATOR_LOG_LEVEL?\n"
+                "COORDINATOR_GATEWAY_ADRESS: warning: sets no key: did you mean COORDINATOR_GATEWAY_ADDRESS?\n");
+    forget(&loaded);
+}
+
+static void variables_of_the_gateway_reach_the_default_one_wherever_it_stands(void **state)
+{
+    static const struct {
+        const char *name, *text;
+        size_t count;
+    } rows[] = {
+        {"alone", "gateway: {address: 'http://a', timeout: 1s}\n", 1},
+        {"beside others", "gateway: {address: 'http://a', timeout: 1s}\ngateways: {b: {address: 'http://b'}}\n", 2},
+        {"among others", "gateways: {b: {address: 'http://b'}, default: {address: 'http://a', timeout: 1s}}\n", 2},
+        {"among others, beside nothing",
+         "gateway:\ngateways: {b: {address: 'http://b'}, default: {address: 'http://a', timeout: 1s}}\n", 2},
+        {"nowhere", "gateways: {b: {address: 'http://b'}}\n", 2},
+    };
+    char *environment[] = {"COORDINATOR_GATEWAY_ADDRESS=http://q:1", "COORDINATOR_GATEWAY_CONNECT_TIMEOUT=7s", NULL};
+
+    (void)state;
+    for (size_t r = 0; r < ROWS(rows); r++) {
+        struct loaded loaded = load_with_variables(rows[r].text, environment);
+        const struct settings *s = loaded.settings;
+
+        print_message("  %s\n", rows[r].name);
+        assert_said(&loaded, "");
+        assert_true(s->gateway.given && coord_slice_is(s->gateway.address, "http://q:1"));
+        assert_int_equal(s->gateway.timeout_ns, r == ROWS(rows) - 1 ? 60 * SECOND : SECOND);
+        assert_int_equal(s->gateway.connect_timeout_ns, 7 * SECOND);
+        assert_int_equal(s->gateway_count, rows[r].count);
+        assert_ptr_equal(s->gateways[0], &s->gateway);
+        if (rows[r].count > 1) {
+            assert_true(coord_slice_is(s->gateways[1]->address, "http://b"));
+            assert_int_equal(s->gateways[1]->connect_timeout_ns, 5 * SECOND);
+        }
+        forget(&loaded);
+    }
+}
+
 static void mistakes_in_variables_and_flags_name_them(void **state)
 {
     char *environment[] = {"COORDINATOR_SERVER_READ_TIMEOUT=30", "COORDINATOR_TRACING=1",
@@ -494,6 +563,8 @@ int main(void)
         cmocka_unit_test(no_file_at_all_gives_defaults),
         cmocka_unit_test(every_key_but_those_of_plugins_can_come_from_the_environment),
         cmocka_unit_test(flags_beat_the_environment_beats_the_file),
+        cmocka_unit_test(a_variable_that_is_nearly_one_of_ours_is_a_warning),
+        cmocka_unit_test(variables_of_the_gateway_reach_the_default_one_wherever_it_stands),
         cmocka_unit_test(mistakes_in_variables_and_flags_name_them),
         cmocka_unit_test(substitution_reads_the_given_environment),
         cmocka_unit_test(our_own_tables_are_well_formed_and_flags_name_their_keys),

@@ -165,11 +165,13 @@ static void wrong_compositions_are_refused_with_words_and_place(void **state)
          "f.yaml:3:3: pipeline \"a\" names no gateway, and there is no default one\n"},
         {"no steps in one of several",
          GATEWAY "pipelines:\n- {name: a, match: {models: m}, steps: [{type: closing}]}\n- {name: b}\n",
-         "f.yaml:4:3: pipeline.steps is empty: a pipeline needs at least a step that answers, such as decode\n"},
+         "f.yaml:4:3: steps of pipeline b: none is there; a pipeline needs at least a step that answers, such as "
+         "decode\n"},
         {"a match that is no map hides no other mistake, and shadows nothing",
          GATEWAY "pipelines:\n- {name: a, match: [m], steps: [{type: closing}]}\n- {name: b, steps: [{type: free}]}\n",
          "f.yaml:3:20: match takes a map of conditions, such as {models: [\"llama-*\"]}\n"
-         "f.yaml:4:20: pipeline.steps: no step answers the request on some way through the conditions; end with a step "
+         "f.yaml:4:20: steps of pipeline b: no step answers the request on some way through the conditions; end with a "
+         "step "
          "that always does, such as closing\n"},
     };
 

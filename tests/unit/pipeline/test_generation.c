@@ -363,7 +363,7 @@ static void an_empty_pipeline_and_a_missing_gateway_are_errors(void **state)
 {
     (void)state;
     assert_null(build_text(GATEWAY "pipeline: {steps: []}\n"));
-    assert_said("pipeline.steps is empty");
+    assert_said("pipeline.steps: none is there");
     assert_null(build_text("pipeline:\n  steps:\n  - {type: speak}\n"));
     assert_said("gateway.address is missing");
     assert_balanced();
@@ -379,7 +379,7 @@ static void too_many_steps_are_an_error(void **state)
         assert_true(buffer_printf(&yaml, "  - {type: speak, id: s%d}\n", i));
     assert_true(buffer_append(&yaml, "", 1));
     assert_null(build(yaml.data));
-    assert_said("pipeline.steps has 65 entries; at most 64 are allowed");
+    assert_said("pipeline.steps: 65 entries; at most 64 are allowed");
     assert_int_equal(seen.created, 0);
     buffer_release(&yaml);
 }

@@ -220,7 +220,38 @@ static void a_file_that_cannot_be_one_is_refused(void **state)
     assert_refused(COORD_PROGRAM, "no", "", false);
     assert_refused(folder, "is not a regular file", "name the plugin's .so", false);
     assert_refused(path_of("missing.so"), "cannot be opened: No such file or directory", "check plugins.load", false);
-    assert_refused("../nowhere/missing.so", "cannot be opened: No such file or directory", "check plugins.load", false);
+    assert_refused("../nowhere/missing.so", "cannot be opened: No such file or directory",
+                   "relative paths count from the working directory (here: /", false);
+}
+
+/* Where it stands, and no other error that only follows from it. */
+static void a_file_that_is_not_loaded_is_named_once_and_with_its_place(void **state)
+{
+    static const struct {
+        const char *name, *yaml, *said;
+    } ROWS[] = {
+        {"a file",
+         "plugins:\n  load:\n    - missing.so\ngateway: {address: 'http://g'}\npipeline: {steps: [{type: decide}]}\n",
+         ":3:7: missing.so: cannot be opened: No such file or directory; relative"},
+        {"a folder",
+         "plugins: {path: [missing]}\ngateway: {address: 'http://g'}\npipeline: {steps: [{type: decide}]}\n",
+         ":1:18: plugin folder missing: No such file or directory; correct plugins.path or create it: relative paths "
+         "count from the working directory (here: /"},
+        {"a text", "plugins: {load: missing.so}\ngateway: {address: 'http://g'}\npipeline: {steps: [{type: decide}]}\n",
+         ":1:17: missing.so: "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        struct process process;
+
+        start_program(&process, "check", ROWS[i].yaml);
+        if (end_program(&process) != 2 || !strstr(process.text, ROWS[i].said) ||
+            !strstr(process.text,
+                    "step type \"decide\" is not there: is it in the plugin that was not loaded (see above)?") ||
+            strstr(process.text, "unknown") || strstr(process.text, "did you mean"))
+            fail_msg("%s: %s", ROWS[i].name, process.text);
+    }
 }
 
 /* As one is that is still being copied. Its note is there, and the dynamic linker would read behind the file's end. */
@@ -489,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_that_is_no_plugin_is_refused_before_it_runs),
         cmocka_unit_test(a_file_that_cannot_be_one_is_refused),
+        cmocka_unit_test(a_file_that_is_not_loaded_is_named_once_and_with_its_place),
         cmocka_unit_test(a_file_that_is_cut_short_is_refused),
         cmocka_unit_test(a_named_pipe_does_not_hold_up_the_start),
         cmocka_unit_test(what_contradicts_the_contract_inside_is_refused),
