@@ -15,6 +15,8 @@ struct arena *exchange_arena(struct exchange *exchange) { return &exchange->aren
 
 bool exchange_hand_over(struct exchange *exchange, struct arena *arena, struct headers *headers)
 {
+    check(exchange);
+    assert(!arena->first && !arena->large);
     *arena = exchange->arena;
     exchange->arena = (struct arena){0};
     headers_init(headers, arena);

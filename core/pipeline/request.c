@@ -49,6 +49,8 @@ static void give_memory(struct coord_request *request)
 {
     struct worker *worker = request->worker;
 
+    if (fiber_current()) /* its own: what a crash would name is about to go */
+        fiber_set_subject(fiber_current(), NULL);
     arena_release(&request->arena);
     if (request->lender)
         fiber_release(request->lender);
@@ -422,15 +424,13 @@ static void fiber_main(void *argument)
 
 bool request_spawn(struct coord_request *request, void (*function)(void *request))
 {
-    void *room;
-    size_t size;
-
     request->fiber = fiber_spawn(request->worker->fibers, function, request);
     if (!request->fiber)
         return false;
-    request->lender = request->fiber;
-    room = fiber_hold(request->lender, &size);
-    arena_lend(&request->arena, room, size);
+    if (request->stream) { /* it may last for minutes, for which the room is worth it */
+        request->lender = request->fiber;
+        arena_lend(&request->arena, fiber_hold(request->lender), FIBER_ROOM);
+    }
     return true;
 }
 

@@ -99,7 +99,7 @@ struct coord_request {
     const struct pipeline *pipeline; /* NULL until the body has told which */
     struct exchange *exchange;       /* NULL once done, or for background work */
     struct fiber *fiber;             /* NULL once the executor has returned */
-    struct fiber *lender;            /* the same one, held to the end for its room; NULL: none */
+    struct fiber *lender;            /* the same one to the very end, of a stream: held for its room. NULL: none */
     struct arena arena;
     struct coord_request *next, *previous; /* the worker's live ones */
 
@@ -110,7 +110,7 @@ struct coord_request {
     struct metric_model *model_metrics; /* of this model */
     coord_slice model_label;            /* its label there */
     bool stream;
-    struct headers headers;        /* the client's */
+    struct headers headers;        /* the client's; shared with the exchange, so never changed */
     coord_slice received;          /* the body as received */
     struct buffer received_memory; /* while no document has taken it over */
     coord_document *body;

@@ -2,7 +2,7 @@
  * Memory with one lifetime: many small allocations, freed in one go.
  *
  * Invariant: what the arena gave out stays where it is until arena_reset or arena_release. Allocations of 64 KiB and more
- * are separate. A reset arena keeps its first block. Small blocks are those of blocks.h.
+ * are separate. A reset arena keeps its first block, unless that is lent. Small blocks are those of blocks.h.
  * Thread: whoever owns it.
  */
 #ifndef RUNTIME_ARENA_H
@@ -33,7 +33,7 @@ char *arena_printf(struct arena *arena, const char *format, ...)
 
 /*
  * Has the next small allocations come from memory that lies there anyway: `size` bytes, aligned as by malloc, which stay
- * until the arena is reset or released. One piece at a time; less than 256 bytes are left alone.
+ * until the arena is reset or released. One piece at a time; less than 288 bytes are left alone.
  */
 void arena_lend(struct arena *arena, void *memory, size_t size);
 

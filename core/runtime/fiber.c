@@ -1,6 +1,7 @@
 /*
- * See fiber.h. A fiber and its stack are one object that is recycled as a whole: a guard, the stack, the struct, the room. All switches go between a fiber and its
- * reactor's thread, never from fiber to fiber: `go_on` is the way in and `leave` the only way out.
+ * See fiber.h. A fiber and its stack are one object that is recycled as a whole: a guard, the stack, the struct, the room. All
+ * switches go between a fiber and its reactor's thread, never from fiber to fiber: `go_on` is the way in and `leave` the only way
+ * out.
  */
 #include "fiber_private.h"
 
@@ -16,7 +17,6 @@
 enum {
     MAGIC = 0x46494252,
     STACK_MINIMUM = FIBER_ASAN || FIBER_TSAN ? 512 * 1024 : 64 * 1024,
-    ROOM = FIBER_ASAN ? 0 : FIBER_ROOM,
     OWN_SIZE = (sizeof(struct fiber) + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t),
     IDLE_MINIMUM = 64,                                       /* stacks that are always worth keeping */
     SHED_MARGIN = FIBER_ASAN || FIBER_TSAN ? 64 * 1024 : 256 /* for the calls that shed */
@@ -33,6 +33,8 @@ struct fiber_pool {
     size_t thread_stack_size;
     void *checker_thread;
 };
+
+_Static_assert(FIBER_ROOM % alignof(max_align_t) == 0, "the struct below it is aligned");
 
 static OF_THREAD struct fiber *current;
 
@@ -54,6 +56,8 @@ static __attribute__((noinline)) void set_current(struct fiber *fiber)
 
 static size_t usable(const struct fiber *fiber) { return (size_t)((const char *)fiber - fiber->stack); }
 
+static void *room_of(struct fiber *fiber) { return (char *)fiber + OWN_SIZE; }
+
 static void check(const struct fiber *fiber) { assert(fiber && fiber->magic == MAGIC); }
 
 /* Stacks */
@@ -70,20 +74,21 @@ static struct fiber *fiber_new(struct fiber_pool *pool)
         munmap(mapping, size);
         return NULL;
     }
-    fiber = (struct fiber *)(mapping + size - ROOM - OWN_SIZE);
+    fiber = (struct fiber *)(mapping + size - FIBER_ROOM - OWN_SIZE);
     *fiber = (struct fiber){.magic = MAGIC,
                             .pool = pool,
                             .mapping = mapping,
                             .stack = mapping + FIBER_GUARD_SIZE,
                             .stack_size = pool->stack_size};
     fiber->checker_stack = checker_stack_mapped(fiber->stack, usable(fiber));
+    checker_room_taken(room_of(fiber), FIBER_ROOM);
     return fiber;
 }
 
 static void fiber_free(struct fiber *fiber)
 {
     checker_stack_unmapped(fiber->checker_stack);
-    fiber->magic = 0;
+    checker_room_given(room_of(fiber), FIBER_ROOM); /* what is mapped there next is not the room */
     munmap(fiber->mapping, FIBER_GUARD_SIZE + fiber->stack_size);
 }
 
@@ -103,7 +108,9 @@ static void give_back(struct fiber *fiber)
     struct fiber_pool *pool = fiber->pool;
     size_t keep = pool->peak / 2 > IDLE_MINIMUM ? pool->peak / 2 : IDLE_MINIMUM;
 
+    assert(!fiber->held);
     pool->live--;
+    checker_room_taken(room_of(fiber), FIBER_ROOM);
     checker_fiber_free(fiber->checker_thread);
     checker_stack_recycled(fiber->stack, usable(fiber));
     if (pool->idle >= keep) {
@@ -225,13 +232,13 @@ struct fiber *fiber_spawn(struct fiber_pool *pool, fiber_fn *function, void *arg
     return fiber;
 }
 
-void *fiber_hold(struct fiber *fiber, size_t *size)
+void *fiber_hold(struct fiber *fiber)
 {
     check(fiber);
     assert(!fiber->held && fiber->state != FIBER_FINISHED);
     fiber->held = true;
-    *size = ROOM;
-    return ROOM > 0 ? (char *)fiber + OWN_SIZE : NULL;
+    checker_room_given(room_of(fiber), FIBER_ROOM);
+    return room_of(fiber);
 }
 
 void fiber_release(struct fiber *fiber)

@@ -4,7 +4,8 @@
  * A fiber runs on its reactor's thread for life. It gives the thread back by fiber_park; fiber_wake makes it runnable again,
  * and it goes on from a reactor task, never inside the callback that woke it. Stacks come from a pool per reactor, mmaped
  * above a 1 MiB guard, recycled last-in first-out.
- * Invariant: a fiber is in exactly one of: running, runnable (queued task), parked, finished (stack back in the pool).
+ * Invariant: a fiber is in exactly one of: running, runnable (queued task), parked, finished (stack back in the pool, unless it
+ * is held).
  * Switching: assembly on x86-64 and aarch64, ucontext elsewhere (or -DCOORD_UCONTEXT); annotated for AddressSanitizer and
  * ThreadSanitizer fiber switching and registered with valgrind.
  * Thread: [reactor].
@@ -16,7 +17,8 @@
 
 enum {
     FIBER_GUARD_SIZE = 1 << 20,
-    FIBER_ROOM = 2688 /* of a stack's highest page; a fiber that waits for an answer needs less than the rest of it */
+    FIBER_ROOM =
+        2688 /* of a stack's highest page: a fiber that waits for an answer needs less than the rest (but for ucontext) */
 };
 
 struct fiber;
@@ -24,7 +26,10 @@ struct fiber_pool;
 
 typedef void fiber_fn(void *argument);
 
-/* `stack_size` is rounded up to pages, at least 64 KiB (sanitizer builds: at least 512 KiB). NULL: memory is short. */
+/*
+ * `stack_size` is rounded up to pages, at least 64 KiB (sanitizer builds: at least 512 KiB); the room and the fiber's own struct,
+ * some 3 KiB (with ucontext 7), are taken out of it. NULL: memory is short.
+ */
 struct fiber_pool *fiber_pool_new(struct reactor *reactor, size_t stack_size);
 
 /* No fiber of it lives any more. NULL is allowed. */
@@ -35,13 +40,13 @@ struct fiber *fiber_spawn(struct fiber_pool *pool, fiber_fn *function, void *arg
     __attribute__((warn_unused_result));
 
 /*
- * Keeps the fiber's stack, also when its function has returned, until fiber_release. Returns the room above it, aligned as by malloc, for
- * whoever spawned the fiber: a page is there whole even when the stack needs a part. `*size`: FIBER_ROOM, or 0 with NULL under
- * AddressSanitizer, which watches memory of malloc's better.
+ * Keeps the fiber's stack when its function has returned, too, until fiber_release: it counts as live so long. Returns the room
+ * above the stack, FIBER_ROOM bytes with anything in them, aligned as by malloc, for whoever spawned the fiber: a page is there
+ * whole even when the stack needs a part. The fiber has not ended, and nobody holds it.
  */
-void *fiber_hold(struct fiber *fiber, size_t *size);
+void *fiber_hold(struct fiber *fiber) __attribute__((warn_unused_result));
 
-/* Once for each that is held; from itself, too. */
+/* Ends the hold; nobody reads the room any more. A running fiber may release itself, and goes on. */
 void fiber_release(struct fiber *fiber);
 
 /* The running fiber, NULL outside of one. */

@@ -113,6 +113,25 @@ static inline void checker_stack_unmapped(unsigned id)
 #endif
 }
 
+/* The room above a stack is nobody's until it is given to somebody. */
+static inline void checker_room_taken(const void *room, size_t size)
+{
+#if FIBER_ASAN
+    __asan_poison_memory_region(room, size);
+#else
+    (void)room, (void)size;
+#endif
+}
+
+static inline void checker_room_given(const void *room, size_t size)
+{
+#if FIBER_ASAN
+    __asan_unpoison_memory_region(room, size);
+#else
+    (void)room, (void)size;
+#endif
+}
+
 /* Frames of the last user that never returned are no longer out of bounds. */
 static inline void checker_stack_recycled(const void *bottom, size_t size)
 {

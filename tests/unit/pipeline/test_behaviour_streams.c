@@ -177,6 +177,49 @@ static void a_step_that_relays_a_stream_holds_no_stack_that_it_does_not_need(voi
     assert_int_equal(atomic_load(&last_status), 0);
 }
 
+static void step_has_ended(double before)
+{
+    static const coord_slice decode = COORD_SLICE("decode");
+
+    for (int i = 0; coord_kit_metric("step_duration_seconds", &decode) == before; i++) {
+        assert_true(i < 1000);
+        pause_ns(10 * MS);
+    }
+}
+
+/* Its steps have ended, and others use their stack, before the client has taken the answer. */
+static void what_a_stream_keeps_outlives_its_steps(void **state)
+{
+    enum { OTHERS = 8 };
+    static char much[100000]; /* less than buffer_high */
+    static const coord_slice decode = COORD_SLICE("decode");
+    static const char *const slow[] = {"x-request-id", "the-slow-one", NULL}, *const quick[] = {"x-request-id",
+                                                                                                "one-of-the-others",
+                                                                                                NULL};
+    coord_kit_request request = {.target = "/v1/chat/completions",
+                                 .body = COORD_SLICE("{\"model\":\"m\",\"stream\":true}"),
+                                 .headers = slow,
+                                 .reads_little = true};
+    static const coord_kit_piece pieces[] = {{.bytes = {much, sizeof much}}};
+    double before = coord_kit_metric("step_duration_seconds", &decode);
+    coord_kit_client *client;
+
+    (void)state;
+    memset(much, 'x', sizeof much);
+    coord_kit_on(kit, &(coord_kit_rule){.times = 1, .pieces = pieces, .piece_count = 1});
+    coord_kit_on(kit, &(coord_kit_rule){.body = COORD_SLICE("data: 1\n\n")});
+    client = coord_kit_send(kit, &request);
+    assert_non_null(client);
+    step_has_ended(before);
+    request.headers = quick;
+    request.reads_little = false;
+    for (int i = 0; i < OTHERS; i++)
+        assert_body(coord_kit_ask(kit, &request), 200, "data: 1\n\n");
+    assert_true(coord_kit_read(client, COORD_KIT_ALL));
+    assert_int_equal(coord_kit_answer(client)->body.size, sizeof much);
+    assert_true(coord_kit_logged(kit, "request=the-slow-one"));
+}
+
 /* ---- Writers ---- */
 
 static void an_answer_whose_head_a_writer_keeps_is_a_500(void **state)
@@ -227,6 +270,7 @@ int main(void)
         TEST(a_slow_client_holds_up_the_step_that_streams),
         TEST(a_slow_client_that_leaves_ends_the_step_that_streams),
         TEST(a_step_that_relays_a_stream_holds_no_stack_that_it_does_not_need),
+        TEST(what_a_stream_keeps_outlives_its_steps),
         TEST(an_answer_whose_head_a_writer_keeps_is_a_500),
         TEST(a_writer_that_finishes_ends_the_answer_and_the_leg),
         TEST(a_writer_that_cuts_leaves_a_truncated_answer_and_ends_the_leg),
