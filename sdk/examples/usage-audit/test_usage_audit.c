@@ -148,9 +148,8 @@ static void answers_do_not_wait_for_the_file_and_what_it_has_no_room_for_is_coun
         assert(answer && answer->status == 200);
     }
     assert(lost("queue_full") > before);
-    assert(fcntl(reader, F_SETFL, 0) == 0);
-    for (int i = 0; i < 12; i++) /* enough for the writer to get rid of what is queued */
-        assert(read(reader, taken, sizeof taken) > 0);
+    while (read(reader, taken, sizeof taken) > 0) /* then the pipe has room for all that is queued */
+        ;
     assert(coord_kit_stop(kit));
     close(reader);
     unlink(pipe);
