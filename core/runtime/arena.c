@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Small blocks: what a stream leaves unused of its last one, it keeps for long. */
-enum { BLOCK_SIZE = 736, LARGE_SIZE = 65536, LENT_LEAST = 256 };
+/* Small blocks: what is left unused of the last one is kept as long as the arena. */
+enum { BLOCK_SIZE = 736, LASTING_SIZE = 480, LARGE_SIZE = 65536, LENT_LEAST = 256 };
 
 struct arena_block {
     struct arena_block *next;
@@ -61,9 +61,10 @@ static struct arena_block *add_large(struct arena *arena, size_t size)
 static struct arena_block *next_block(struct arena *arena, size_t size)
 {
     struct arena_block *lent = arena->lent;
+    size_t usual = arena->lasting ? LASTING_SIZE : BLOCK_SIZE;
 
     if (!lent || lent->size < size)
-        return block_new(size > BLOCK_SIZE ? 2 * size : BLOCK_SIZE);
+        return block_new(size > usual ? 2 * size : usual);
     arena->lent = NULL;
     return lent;
 }
@@ -170,6 +171,7 @@ void arena_lend(struct arena *arena, void *memory, size_t size)
         return;
     *block = (struct arena_block){.size = (size - sizeof *block) & ~(alignof(max_align_t) - 1), .lent = true};
     arena->lent = block;
+    arena->lasting = true;
 }
 
 void arena_reset(struct arena *arena)
@@ -177,6 +179,7 @@ void arena_reset(struct arena *arena)
     free_chain(arena->large);
     arena->large = arena->lent = NULL;
     arena->used = 0;
+    arena->lasting = false;
     if (!arena->first || arena->first->lent) {
         free_chain(arena->first);
         arena->first = arena->last = NULL;

@@ -19,6 +19,7 @@ struct arena {
     struct arena_block *large;
     struct arena_block *lent; /* the next block, while that is in memory of somebody else's */
     size_t used;              /* bytes handed out since the last reset */
+    bool lasting;             /* memory was lent to it */
 };
 
 /* `size` bytes aligned for any object, zeroed. NULL when memory is short. */
@@ -33,7 +34,8 @@ char *arena_printf(struct arena *arena, const char *format, ...)
 
 /*
  * Has the next small allocations come from memory that lies there anyway: `size` bytes, aligned as by malloc, which stay
- * until the arena is reset or released. One piece at a time; less than 288 bytes are left alone.
+ * until the arena is reset or released. One piece at a time; less than 288 bytes are left alone. Whoever lends wants to save:
+ * what is needed beyond comes in smaller blocks, too.
  */
 void arena_lend(struct arena *arena, void *memory, size_t size);
 

@@ -107,6 +107,7 @@ size_t process_descriptors(const struct process *process);
 /* The coordinator's, once their number has been the same for a while. */
 size_t settled_descriptors(void);
 size_t process_rss_kib(const struct process *process);
+size_t process_peak_kib(const struct process *process); /* the most that was ever resident */
 int64_t process_cpu_ms(const struct process *process);
 /* The log so far; valid until the next call. */
 const char *process_log(const struct process *process);

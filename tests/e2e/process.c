@@ -150,7 +150,8 @@ size_t process_descriptors(const struct process *process)
     return count;
 }
 
-size_t process_rss_kib(const struct process *process)
+/* A field of its status that is given in kB. */
+static size_t status_kib(const struct process *process, const char *field)
 {
     char path[64];
     struct text text = {0};
@@ -159,12 +160,16 @@ size_t process_rss_kib(const struct process *process)
 
     snprintf(path, sizeof path, "/proc/%ld/status", (long)process->pid);
     assert_true(file_read(path, &text));
-    at = strstr(text.data, "VmRSS:");
+    at = strstr(text.data, field);
     assert_non_null(at);
-    kib = strtoul(at + 6, NULL, 10);
+    kib = strtoul(at + strlen(field), NULL, 10);
     text_free(&text);
     return kib;
 }
+
+size_t process_rss_kib(const struct process *process) { return status_kib(process, "VmRSS:"); }
+
+size_t process_peak_kib(const struct process *process) { return status_kib(process, "VmHWM:"); }
 
 int64_t process_cpu_ms(const struct process *process)
 {
