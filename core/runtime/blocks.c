@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP = 32, STEPS = 32, KEPT_BYTES = 48 * 1024 /* of each size */ };
+enum { STEP = 32, STEPS = 32, KEPT_BYTES = 32 * 1024 /* of each size */ };
 
 struct free_block {
     struct free_block *next;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* More than the kernel takes while nobody reads. */
-enum { PAD = 20 << 20 };
+enum { PAD = 10 << 20 };
 
 #define BODY_BEGIN "{\"pad\":\""
 #define BODY_END "\",\"edit\":[1,2]}"
@@ -178,7 +178,7 @@ static void answer_early(struct peer *peer)
     if (row->then == CLOSES) /* with much unread: a reset */
         return;
     for (size_t i = 1; row->then == TALKS_AND_READS && i <= 16; i++) {
-        read_until(peer, i << 20);
+        read_until(peer, i * (PAD / 20));
         peer_send(peer, "1\r\n.\r\n");
     }
     if (read_until(peer, strlen(BODY_BEGIN) + PAD + strlen(BODY_END)))
