@@ -114,8 +114,8 @@ void exchange_set_app(struct exchange *exchange, void *app);
 void *exchange_app(const struct exchange *exchange);
 
 struct reactor *exchange_reactor(const struct exchange *exchange);
-struct arena *
-exchange_arena(struct exchange *exchange); /* what it gives lives until after on_done, or as exchange_hand_over says */
+/* What it gives lives until after on_done, or as exchange_hand_over says. */
+struct arena *exchange_arena(struct exchange *exchange);
 /*
  * Moves all that is in its arena, its own head included, to `arena`, which is empty and not released before on_done. `*headers` is
  * then the exchange's list, not to be changed, with names and values of their own, as long as that arena lives. When memory is short

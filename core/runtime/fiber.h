@@ -17,8 +17,8 @@
 
 enum {
     FIBER_GUARD_SIZE = 1 << 20,
-    FIBER_ROOM =
-        2688 /* of a stack's highest page: a fiber that waits for an answer needs less than the rest (but for ucontext) */
+    /* Of a stack's highest page: a fiber that waits for an answer needs less than the rest (but for ucontext). */
+    FIBER_ROOM = 2688
 };
 
 struct fiber;

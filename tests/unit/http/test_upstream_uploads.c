@@ -201,16 +201,23 @@ static void a_leg_may_be_cancelled_from_its_upload(void **state)
     peer_free(peer);
 }
 
+static bool await_text(struct peer *peer, const char *text)
+{
+    if (!peer_accept(peer))
+        return false;
+    do {
+        if (!peer_receive(peer))
+            return false;
+        peer->log[peer->logged] = 0;
+    } while (!strstr(peer->log, text));
+    return true;
+}
+
 /* Answers when a little of the body has come. */
 static void answer_early(struct peer *peer)
 {
-    if (!peer_accept(peer))
+    if (!await_text(peer, "\r\n\r\nab"))
         return;
-    do {
-        if (!peer_receive(peer))
-            return;
-        peer->log[peer->logged] = 0;
-    } while (!strstr(peer->log, "\r\n\r\nab"));
     peer_await_stage(peer, 1);
     peer_send(peer, peer->text);
     peer_await_stage(peer, 2); /* without reading on */
@@ -272,13 +279,8 @@ static size_t upload_torn(struct probe *probe, char *room, size_t size)
 /* Has the end of its answer wait until the upload is torn. */
 static void answer_by_halves(struct peer *peer)
 {
-    if (!peer_accept(peer))
+    if (!await_text(peer, "ab"))
         return;
-    do {
-        if (!peer_receive(peer))
-            return;
-        peer->log[peer->logged] = 0;
-    } while (!strstr(peer->log, "ab"));
     peer_send(peer, peer->text);
     peer_await_stage(peer, 1);
     peer_send(peer, "cd");
