@@ -76,7 +76,7 @@ static void a_leg_that_does_not_come_is_told_with_those_that_did(void **state)
     coord_kit *kit =
         coord_kit_start(&(coord_kit_options){.size = sizeof(coord_kit_options),
                                              .yaml = "pipeline: {steps: [{type: prefill}, {type: decode}]}\n",
-                                             .patience_ns = 3000 * COORD_KIT_MS}); /* what does come has time, too */
+                                             .patience_ns = INT64_C(3000000000)}); /* what does come has time, too */
 
     (void)state;
     assert_non_null(kit);
